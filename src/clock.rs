@@ -1,0 +1,140 @@
+//! The only room that names a clock. Read once per wake; the text of Date is formatted once a second.
+//!
+//! Deadlines are measured on the monotonic clock. The wall clock is asked when the monotonic one
+//! says that a second has passed, so a step of the wall clock shows within a second.
+
+use std::io::Write;
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+use httpdate::HttpDate;
+
+/// Bytes of an IMF-fixdate (RFC 9110 §5.6.7): `Sun, 06 Nov 1994 08:49:37 GMT`.
+pub const DATE_LEN: usize = 29;
+
+/// The text of an IMF-fixdate.
+pub type Date = [u8; DATE_LEN];
+
+/// Seconds after 1970 at which the year 10000 begins, which an IMF-fixdate cannot say.
+const YEAR_10000_S: u64 = 253_402_300_800;
+
+/// What time it is, as of the last tick.
+#[derive(Debug)]
+pub struct Clock {
+    now: Instant,
+    date: Date,
+    date_until: Instant,
+}
+
+impl Clock {
+    /// A clock that has ticked once.
+    pub fn start() -> Self {
+        let now = Instant::now();
+        let mut clock = Self { now, date: [b' '; DATE_LEN], date_until: now };
+        clock.stamp_date();
+        clock
+    }
+
+    /// Reads the monotonic clock, and the wall clock where the second is over.
+    pub fn tick(&mut self) {
+        self.now = Instant::now();
+        if self.now >= self.date_until {
+            self.stamp_date();
+        }
+    }
+
+    /// The monotonic time of the last tick.
+    pub fn now(&self) -> Instant {
+        self.now
+    }
+
+    /// The text for a Date field.
+    pub fn date(&self) -> &Date {
+        &self.date
+    }
+
+    /// The wall clock, read anew: for the slow paths that compare with a file's times.
+    pub fn wall(&self) -> SystemTime {
+        SystemTime::now()
+    }
+
+    fn stamp_date(&mut self) {
+        let wall = SystemTime::now();
+        let since_epoch = wall.duration_since(UNIX_EPOCH).unwrap_or_default();
+        self.date = imf_fixdate(wall).unwrap_or(*b"Thu, 01 Jan 1970 00:00:00 GMT");
+        let rest_of_second = Duration::from_secs(1) - Duration::from_nanos(since_epoch.subsec_nanos().into());
+        self.date_until = self.now + rest_of_second;
+    }
+}
+
+/// `time` as an IMF-fixdate, cut to the second; `None` before 1970 and after the year 9999.
+pub fn imf_fixdate(time: SystemTime) -> Option<Date> {
+    let since_epoch = time.duration_since(UNIX_EPOCH).ok()?;
+    if since_epoch.as_secs() >= YEAR_10000_S {
+        return None;
+    }
+    let mut date = [0; DATE_LEN];
+    write!(&mut date[..], "{}", HttpDate::from(time)).ok()?;
+    Some(date)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// One instant per day over 400 years, the whole cycle of the Gregorian calendar, against a
+    /// calendar that counts days one by one.
+    #[test]
+    fn every_day_of_400_years() {
+        const MONTHS: [&str; 12] =
+            ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"];
+        const WEEKDAYS: [&str; 7] = ["Thu", "Fri", "Sat", "Sun", "Mon", "Tue", "Wed"];
+        let (mut year, mut month, mut day) = (1970u64, 0usize, 1u64);
+        for days in 0..146_097u64 {
+            let second = days * 7919 % 86_400;
+            let (h, m, s) = (second / 3600, second / 60 % 60, second % 60);
+            let expected = format!(
+                "{}, {day:02} {} {year:04} {h:02}:{m:02}:{s:02} GMT",
+                WEEKDAYS[days as usize % 7],
+                MONTHS[month]
+            );
+            let time = UNIX_EPOCH + Duration::from_secs(days * 86_400 + second);
+            assert_eq!(std::str::from_utf8(&imf_fixdate(time).unwrap()).unwrap(), expected);
+
+            let is_leap = year.is_multiple_of(4) && (!year.is_multiple_of(100) || year.is_multiple_of(400));
+            let month_days = match month {
+                1 => 28 + u64::from(is_leap),
+                3 | 5 | 8 | 10 => 30,
+                _ => 31,
+            };
+            day += 1;
+            if day > month_days {
+                (day, month) = (1, month + 1);
+            }
+            if month == 12 {
+                (month, year) = (0, year + 1);
+            }
+        }
+        assert_eq!((year, month, day), (2370, 0, 1));
+    }
+
+    #[test]
+    fn times_that_no_date_can_say() {
+        assert_eq!(imf_fixdate(UNIX_EPOCH - Duration::from_nanos(1)), None);
+        assert_eq!(imf_fixdate(UNIX_EPOCH + Duration::from_secs(YEAR_10000_S)), None);
+        let last = UNIX_EPOCH + Duration::from_secs(YEAR_10000_S - 1);
+        assert_eq!(imf_fixdate(last), Some(*b"Fri, 31 Dec 9999 23:59:59 GMT"));
+    }
+
+    #[test]
+    fn the_date_moves_when_its_second_is_over() {
+        let mut clock = Clock::start();
+        clock.date = [b'-'; DATE_LEN];
+        clock.date_until = clock.now() + Duration::from_secs(3600);
+        clock.tick();
+        assert_eq!(clock.date(), &[b'-'; DATE_LEN], "nothing is formatted within the second");
+        clock.date_until = clock.now();
+        clock.tick();
+        assert!(clock.date().ends_with(b" GMT"));
+        assert!(clock.date_until > clock.now() && clock.date_until <= clock.now() + Duration::from_secs(1));
+    }
+}

@@ -1,0 +1,544 @@
+//! Bytes → the few facts about a request that change the answer. The only room that names httparse.
+//!
+//! In come the unread bytes of a connection; out comes a whole [`Request`] and the length of its
+//! head, or that more bytes are needed, or why the request is refused. After a refusal from here
+//! the framing is lost, so the connection closes with it (RFC 9112 §2.2, §9.3).
+
+use std::mem::MaybeUninit;
+
+use httparse::{Error, Header, ParserConfig, Status};
+
+use crate::framing::Framing;
+use crate::refusal::Refusal;
+
+/// Bytes of the longest head that is read. Browsers send up to 4 KiB of cookies a site; nginx
+/// allows 32 KiB in all, Apache 8 KiB a line. 16 KiB is between them, and arbitrary.
+pub const HEAD_MAX: usize = 16 * 1024;
+
+/// Field lines of the longest head that is read, as many as Apache's default.
+pub const FIELDS_MAX: usize = 100;
+
+/// Bytes of the longest target: RFC 9112 §3 recommends to support 8000 octets of request line.
+pub const TARGET_MAX: usize = 8 * 1024;
+
+/// What is asked for, as far as answers differ.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Method {
+    /// GET (RFC 9110 §9.3.1)
+    Get,
+    /// HEAD (RFC 9110 §9.3.2)
+    Head,
+    /// CONNECT (RFC 9110 §9.3.6), of which a success would end HTTP on this connection
+    Connect,
+    /// Any other token
+    Other,
+}
+
+/// The facts of a request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Request<'b> {
+    /// The method.
+    pub method: Method,
+    /// The target as it was sent (RFC 9112 §3.2).
+    pub target: &'b str,
+    /// Whether the client wants the connection to stay open (RFC 9112 §9.3).
+    pub keep_alive: bool,
+    /// What follows the head.
+    pub framing: Framing,
+    /// Whether the client waits before it sends a body (RFC 9110 §10.1.1).
+    pub expects_continue: bool,
+}
+
+/// What the bytes hold.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Parsed<'b> {
+    /// A whole head of this many bytes.
+    Complete(Request<'b>, usize),
+    /// The beginning of one.
+    Partial,
+    /// The minor version, the byte at this index, is above 1. RFC 9110 §2.5: read it as the highest
+    /// one understood, so put `1` in its place and parse again.
+    HigherMinor(usize),
+    /// Something that is refused, with the connection.
+    Refused(Refusal),
+}
+
+/// Reads one request head from the start of `bytes`.
+pub fn parse(bytes: &[u8]) -> Parsed<'_> {
+    let mut fields = [const { MaybeUninit::<Header<'_>>::uninit() }; FIELDS_MAX];
+    let mut head = httparse::Request::new(&mut []);
+    match ParserConfig::default().parse_request_with_uninit_headers(&mut head, bytes, &mut fields) {
+        Ok(Status::Complete(len)) if len > HEAD_MAX => Parsed::Refused(Refusal::HeadTooLarge),
+        Ok(Status::Complete(len)) => match facts(&head) {
+            Ok(request) => Parsed::Complete(request, len),
+            Err(refusal) => Parsed::Refused(refusal),
+        },
+        Ok(Status::Partial) if bytes.len() >= HEAD_MAX => Parsed::Refused(oversize(bytes)),
+        Ok(Status::Partial) => Parsed::Partial,
+        Err(Error::TooManyHeaders) => Parsed::Refused(Refusal::HeadTooLarge),
+        Err(Error::Version) => other_version(bytes),
+        Err(_) => Parsed::Refused(Refusal::Malformed),
+    }
+}
+
+/// Whether the request at the start of `bytes` says that it is HEAD, be it whole or not.
+pub fn is_head(bytes: &[u8]) -> bool {
+    let line_start = bytes.iter().position(|byte| !matches!(byte, b'\r' | b'\n')).unwrap_or(0);
+    bytes[line_start..].starts_with(b"HEAD ")
+}
+
+fn facts<'b>(head: &httparse::Request<'_, 'b>) -> Result<Request<'b>, Refusal> {
+    let (Some(method), Some(target), Some(minor)) = (head.method, head.path, head.version) else {
+        return Err(Refusal::Malformed);
+    };
+    if target.len() > TARGET_MAX {
+        return Err(Refusal::TargetTooLong);
+    }
+    let mut host = None;
+    let mut hosts = 0;
+    let mut length = None;
+    let mut chunked = false;
+    let mut coded = false;
+    let mut connection = ConnectionOptions::default();
+    let mut expects_continue = false;
+    for field in head.headers.iter() {
+        let is = |name: &str| field.name.eq_ignore_ascii_case(name);
+        match field.name.len() {
+            4 if is("host") => {
+                hosts += 1;
+                host = Some(field.value);
+            }
+            6 if is("expect") => expects_continue |= field.value.eq_ignore_ascii_case(b"100-continue"),
+            10 if is("connection") => connection.add(field.value),
+            14 if is("content-length") => {
+                let value = content_length(field.value)?;
+                if length.replace(value).is_some_and(|earlier| earlier != value) {
+                    return Err(Refusal::LengthInvalid);
+                }
+            }
+            17 if is("transfer-encoding") => {
+                // §6.3: chunked must be the last coding, and is applied once (§6.1).
+                if chunked {
+                    return Err(Refusal::CodingMisplaced);
+                }
+                coded = true;
+                chunked = transfer_coding(field.value)?;
+            }
+            _ => {}
+        }
+    }
+    match host {
+        Some(_) if hosts > 1 => return Err(Refusal::HostRepeated),
+        Some(value) if !is_host(value) => return Err(Refusal::HostInvalid),
+        None if minor == 1 => return Err(Refusal::HostMissing),
+        _ => {}
+    }
+    let framing = match (coded, length) {
+        (true, Some(_)) => return Err(Refusal::FramingAmbiguous),
+        (true, None) if minor == 0 || !chunked => return Err(Refusal::CodingMisplaced),
+        (true, None) => Framing::Chunked,
+        (false, Some(n)) => Framing::Length(n),
+        (false, None) => Framing::Length(0),
+    };
+    Ok(Request {
+        method: match method {
+            "GET" => Method::Get,
+            "HEAD" => Method::Head,
+            "CONNECT" => Method::Connect,
+            _ => Method::Other,
+        },
+        target,
+        // RFC 9112 §9.3
+        keep_alive: !connection.close && (minor == 1 || connection.keep_alive),
+        framing,
+        // RFC 9110 §10.1.1: an expectation in an HTTP/1.0 request is ignored.
+        expects_continue: expects_continue && minor == 1,
+    })
+}
+
+/// The connection options that matter here (RFC 9110 §7.6.1).
+#[derive(Default)]
+struct ConnectionOptions {
+    close: bool,
+    keep_alive: bool,
+}
+
+impl ConnectionOptions {
+    fn add(&mut self, value: &[u8]) {
+        for option in value.split(|&byte| byte == b',') {
+            match trim_ows(option) {
+                option if option.eq_ignore_ascii_case(b"close") => self.close = true,
+                option if option.eq_ignore_ascii_case(b"keep-alive") => self.keep_alive = true,
+                _ => {}
+            }
+        }
+    }
+}
+
+/// `Content-Length = 1*DIGIT` (RFC 9110 §8.6).
+fn content_length(value: &[u8]) -> Result<u64, Refusal> {
+    if value.is_empty() {
+        return Err(Refusal::LengthInvalid);
+    }
+    value.iter().try_fold(0u64, |length, byte| {
+        let digit = byte.wrapping_sub(b'0');
+        if digit > 9 {
+            return Err(Refusal::LengthInvalid);
+        }
+        length.checked_mul(10).and_then(|l| l.checked_add(digit.into())).ok_or(Refusal::LengthInvalid)
+    })
+}
+
+/// Whether the codings listed end in chunked; unknown ones are refused.
+fn transfer_coding(value: &[u8]) -> Result<bool, Refusal> {
+    let mut chunked = false;
+    for coding in value.split(|&byte| byte == b',') {
+        let coding = trim_ows(coding);
+        if coding.is_empty() {
+            continue;
+        }
+        if chunked {
+            return Err(Refusal::CodingMisplaced);
+        }
+        if !coding.eq_ignore_ascii_case(b"chunked") {
+            return Err(Refusal::CodingUnknown);
+        }
+        chunked = true;
+    }
+    Ok(chunked)
+}
+
+/// Whether `value` is `uri-host [":" port]` (RFC 9110 §7.2, RFC 3986 §3.2.2), or empty, which is
+/// what a client sends for a target without an authority.
+fn is_host(value: &[u8]) -> bool {
+    let after_host = match value.strip_prefix(b"[") {
+        Some(rest) => {
+            let Some(len) = rest.iter().position(|&byte| byte == b']') else { return false };
+            let literal = &rest[..len];
+            if literal.is_empty() || !literal.iter().all(|&byte| HOST_BYTE[usize::from(byte)] || byte == b':')
+            {
+                return false;
+            }
+            &rest[len + 1..]
+        }
+        None => {
+            let len = value.iter().position(|&byte| !HOST_BYTE[usize::from(byte)]).unwrap_or(value.len());
+            &value[len..]
+        }
+    };
+    match after_host.split_first() {
+        None => true,
+        Some((&first, port)) => first == b':' && port.iter().all(u8::is_ascii_digit),
+    }
+}
+
+/// `unreserved / sub-delims / "%"` (RFC 3986 §2).
+const HOST_BYTE: [bool; 256] = {
+    let mut table = [false; 256];
+    let mut byte = 0;
+    while byte < 256 {
+        table[byte] = (byte as u8).is_ascii_alphanumeric();
+        byte += 1;
+    }
+    let rest = b"-._~!$&'()*+,;=%";
+    let mut at = 0;
+    while at < rest.len() {
+        table[rest[at] as usize] = true;
+        at += 1;
+    }
+    table
+};
+
+/// Cuts optional white space (RFC 9110 §5.6.3) from both ends.
+fn trim_ows(bytes: &[u8]) -> &[u8] {
+    let is_ows = |byte: &u8| matches!(byte, b' ' | b'\t');
+    let start = bytes.iter().position(|byte| !is_ows(byte)).unwrap_or(bytes.len());
+    let end = bytes.iter().rposition(|byte| !is_ows(byte)).map_or(start, |last| last + 1);
+    &bytes[start..end]
+}
+
+/// A head that has filled the buffer: is it the target that is too long, or the fields?
+fn oversize(bytes: &[u8]) -> Refusal {
+    let line_start = bytes.iter().position(|byte| !matches!(byte, b'\r' | b'\n')).unwrap_or(bytes.len());
+    if bytes[line_start..].contains(&b'\n') || line_start == bytes.len() {
+        Refusal::HeadTooLarge
+    } else {
+        Refusal::TargetTooLong
+    }
+}
+
+/// What to do about a version that is neither HTTP/1.0 nor HTTP/1.1.
+fn other_version(bytes: &[u8]) -> Parsed<'_> {
+    let line_start = bytes.iter().position(|byte| !matches!(byte, b'\r' | b'\n')).unwrap_or(0);
+    let mut spaces = (line_start..bytes.len()).filter(|&at| bytes[at] == b' ');
+    let Some(before_version) = spaces.nth(1) else { return Parsed::Refused(Refusal::Malformed) };
+    let at = before_version + 1;
+    match bytes[at..] {
+        [b'H', b'T', b'T', b'P', b'/', b'1', b'.', b'2'..=b'9', ..] => Parsed::HigherMinor(at + 7),
+        [b'H', b'T', b'T', b'P', b'/', b'0'..=b'9', b'.', b'0'..=b'9', ..] => {
+            Parsed::Refused(Refusal::VersionUnsupported)
+        }
+        _ => Parsed::Refused(Refusal::Malformed),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn request(bytes: &[u8]) -> Request<'_> {
+        match parse(bytes) {
+            Parsed::Complete(request, len) if len == bytes.len() => request,
+            other => panic!("{:?}: {other:?}", String::from_utf8_lossy(bytes)),
+        }
+    }
+
+    #[track_caller]
+    fn check_refused(head: &str, refusal: Refusal) {
+        assert_eq!(parse(head.as_bytes()), Parsed::Refused(refusal), "{head:?}");
+    }
+
+    const AB: &str = "GET /0k.txt HTTP/1.0\r\nConnection: Keep-Alive\r\nHost: 127.0.0.1:8080\r\n\
+                      User-Agent: ApacheBench/2.3\r\nAccept: */*\r\n\r\n";
+    const WRK: &str = "GET / HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n";
+    const CURL: &str = "\r\nPUT /a?b=c HTTP/1.1\r\nhost:[::1]:80\r\nExpect: 100-continue\r\n\
+                        CONTENT-LENGTH: 5 \r\nTransfer-Encodings: x\r\n\r\n";
+    const CHUNKED: &str = "HEAD * HTTP/1.1\r\nHost:\r\nTransfer-Encoding:\tChunked\r\n\r\n";
+
+    /// Each head cut at every byte is Partial; whole, it is the same Complete whatever follows.
+    #[test]
+    fn a_head_is_whole_or_partial_wherever_it_is_cut() {
+        for head in [AB, WRK, CURL, CHUNKED] {
+            for cut in 0..head.len() {
+                assert_eq!(parse(&head.as_bytes()[..cut]), Parsed::Partial, "{:?}", &head[..cut]);
+            }
+            let followed = format!("{head}GET /next");
+            assert_eq!(parse(followed.as_bytes()), Parsed::Complete(request(head.as_bytes()), head.len()));
+        }
+    }
+
+    #[test]
+    fn the_facts_of_each_head() {
+        let none = Framing::Length(0);
+        let base = Request {
+            method: Method::Get,
+            target: "/0k.txt",
+            keep_alive: true,
+            framing: none,
+            expects_continue: false,
+        };
+        assert_eq!(request(AB.as_bytes()), base);
+        assert_eq!(request(WRK.as_bytes()), Request { target: "/", ..base });
+        assert_eq!(
+            request(CURL.as_bytes()),
+            Request {
+                method: Method::Other,
+                target: "/a?b=c",
+                framing: Framing::Length(5),
+                expects_continue: true,
+                ..base
+            }
+        );
+        assert_eq!(
+            request(CHUNKED.as_bytes()),
+            Request { method: Method::Head, target: "*", framing: Framing::Chunked, ..base }
+        );
+    }
+
+    #[test]
+    fn methods_are_case_sensitive() {
+        // RFC 9110 §9.1
+        for (text, method) in [
+            ("GET", Method::Get),
+            ("HEAD", Method::Head),
+            ("CONNECT", Method::Connect),
+            ("get", Method::Other),
+            ("GETS", Method::Other),
+            ("OPTIONS", Method::Other),
+        ] {
+            let head = format!("{text} / HTTP/1.1\r\nHost: a\r\n\r\n");
+            assert_eq!(request(head.as_bytes()).method, method, "{text}");
+        }
+    }
+
+    /// RFC 9112 §9.3, line by line.
+    #[test]
+    fn persistence() {
+        for (version, connection, keep_alive) in [
+            ("1.1", None, true),
+            ("1.1", Some("keep-alive"), true),
+            ("1.1", Some("close"), false),
+            ("1.1", Some("CLOSE"), false),
+            ("1.1", Some("close, keep-alive"), false),
+            ("1.1", Some("foo,close"), false),
+            ("1.1", Some("foo ,\tclose ,"), false),
+            ("1.1", Some("closed"), true),
+            ("1.1", Some("keep-alive\r\nConnection: close"), false),
+            ("1.0", None, false),
+            ("1.0", Some("keep-alive"), true),
+            ("1.0", Some("Keep-Alive"), true),
+            ("1.0", Some("foo, Keep-Alive"), true),
+            ("1.0", Some("keep-alive, close"), false),
+            ("1.0", Some("close"), false),
+            ("1.0", Some("keep-alives"), false),
+        ] {
+            let line = connection.map(|value| format!("Connection: {value}\r\n")).unwrap_or_default();
+            let head = format!("GET / HTTP/{version}\r\nHost: a\r\n{line}\r\n");
+            assert_eq!(request(head.as_bytes()).keep_alive, keep_alive, "{head:?}");
+        }
+    }
+
+    #[test]
+    fn versions() {
+        // RFC 9110 §2.5, §15.6.6; RFC 9112 §2.3
+        let head = |version: &str| format!("GET / {version}\r\nHost: a\r\n\r\n");
+        for version in ["HTTP/1.2", "HTTP/1.9"] {
+            let mut bytes = head(version).into_bytes();
+            assert_eq!(parse(&bytes), Parsed::HigherMinor(13));
+            bytes[13] = b'1';
+            assert!(request(&bytes).keep_alive);
+        }
+        for version in ["HTTP/2.0", "HTTP/0.9", "HTTP/9.9"] {
+            check_refused(&head(version), Refusal::VersionUnsupported);
+        }
+        for version in
+            ["HTTP/1", "HTTP/1.10", "HTTP/11.1", "http/1.1", "HTTP/1.1x", "HTP/1.1", "HTTP/-1.1", "HTTP/ 1.1"]
+        {
+            check_refused(&head(version), Refusal::Malformed);
+        }
+        check_refused("GET /\r\nHost: a\r\n\r\n", Refusal::Malformed);
+        check_refused("PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", Refusal::VersionUnsupported);
+    }
+
+    #[test]
+    fn hosts() {
+        // RFC 9112 §3.2, RFC 9110 §7.2, RFC 3986 §3.2.2
+        for host in [
+            "a",
+            "a:80",
+            "a:",
+            "",
+            "127.0.0.1:8080",
+            "[::1]",
+            "[::1]:80",
+            "[v1.x:y]",
+            "a-b_c.d~e",
+            "%41",
+            "!$&'()*+,;=",
+        ] {
+            let head = format!("GET / HTTP/1.1\r\nHost: {host}\r\n\r\n");
+            request(head.as_bytes());
+        }
+        for host in [
+            "a b", "a/b", "a?b", "a#b", "u@a", "a:b", "a:80:80", "[::1", "[]", "[::1]x", "[g/]", "::1",
+            "a\"b", "a\\b", "\u{e9}",
+        ] {
+            check_refused(&format!("GET / HTTP/1.1\r\nHost: {host}\r\n\r\n"), Refusal::HostInvalid);
+            check_refused(&format!("GET / HTTP/1.0\r\nHost: {host}\r\n\r\n"), Refusal::HostInvalid);
+        }
+        check_refused("GET / HTTP/1.1\r\n\r\n", Refusal::HostMissing);
+        check_refused("GET http://a/ HTTP/1.1\r\n\r\n", Refusal::HostMissing);
+        check_refused("GET / HTTP/1.1\r\nHost: a\r\nhost: a\r\n\r\n", Refusal::HostRepeated);
+        check_refused("GET / HTTP/1.0\r\nHost: a\r\nHost: b\r\n\r\n", Refusal::HostRepeated);
+        request(b"GET / HTTP/1.0\r\n\r\n");
+    }
+
+    /// RFC 9112 §6.1, §6.3: what the head says about the body behind it.
+    #[test]
+    fn framing() {
+        use Refusal::*;
+        let max = u64::MAX.to_string();
+        for (version, fields, expected) in [
+            ("1.1", "", Ok(Framing::Length(0))),
+            ("1.1", "Content-Length: 0", Ok(Framing::Length(0))),
+            ("1.1", "Content-Length: 0005", Ok(Framing::Length(5))),
+            ("1.1", &format!("Content-Length: {max}"), Ok(Framing::Length(u64::MAX))),
+            ("1.1", "Content-Length: 5\r\nContent-Length: 5", Ok(Framing::Length(5))),
+            ("1.1", "Content-Length: 5\r\nContent-Length: 6", Err(LengthInvalid)),
+            ("1.1", "Content-Length: 5, 6", Err(LengthInvalid)),
+            ("1.1", "Content-Length: +5", Err(LengthInvalid)),
+            ("1.1", "Content-Length: -5", Err(LengthInvalid)),
+            ("1.1", "Content-Length: 0x5", Err(LengthInvalid)),
+            ("1.1", "Content-Length: 5x", Err(LengthInvalid)),
+            ("1.1", "Content-Length: 5 5", Err(LengthInvalid)),
+            ("1.1", "Content-Length: 5.0", Err(LengthInvalid)),
+            ("1.1", "Content-Length:", Err(LengthInvalid)),
+            ("1.1", &format!("Content-Length: {max}0"), Err(LengthInvalid)),
+            ("1.1", "Content-Length: 18446744073709551621", Err(LengthInvalid)),
+            ("1.1", "Transfer-Encoding: chunked", Ok(Framing::Chunked)),
+            ("1.1", "Transfer-Encoding: , ChunkeD ,", Ok(Framing::Chunked)),
+            ("1.1", "Transfer-Encoding: ,chunked", Ok(Framing::Chunked)),
+            ("1.1", "Transfer-Encoding: gzip", Err(CodingUnknown)),
+            ("1.1", "Transfer-Encoding: gzip, chunked", Err(CodingUnknown)),
+            ("1.1", "Transfer-Encoding: identity", Err(CodingUnknown)),
+            ("1.1", "Transfer-Encoding: xchunked", Err(CodingUnknown)),
+            ("1.1", "Transfer-Encoding: \"chunked\"", Err(CodingUnknown)),
+            ("1.1", "Transfer-Encoding: chunked, gzip", Err(CodingMisplaced)),
+            ("1.1", "Transfer-Encoding: chunked, chunked", Err(CodingMisplaced)),
+            ("1.1", "Transfer-Encoding: chunked\r\nTransfer-Encoding: chunked", Err(CodingMisplaced)),
+            ("1.1", "Transfer-Encoding:", Err(CodingMisplaced)),
+            ("1.1", "Content-Length: 5\r\nTransfer-Encoding: chunked", Err(FramingAmbiguous)),
+            ("1.1", "Transfer-Encoding: chunked\r\nContent-Length: 5", Err(FramingAmbiguous)),
+            ("1.1", "Transfer-Encoding:\r\nContent-Length: 5", Err(FramingAmbiguous)),
+            ("1.0", "Transfer-Encoding: chunked", Err(CodingMisplaced)),
+        ] {
+            let head = format!("POST / HTTP/{version}\r\nHost: a\r\n{fields}\r\n\r\n");
+            let head = head.replace("\r\n\r\n\r\n", "\r\n\r\n");
+            match expected {
+                Ok(framing) => assert_eq!(request(head.as_bytes()).framing, framing, "{head:?}"),
+                Err(refusal) => check_refused(&head, refusal),
+            }
+        }
+    }
+
+    #[test]
+    fn what_breaks_the_grammar() {
+        // RFC 9112 §2.2, §3, §5.1, §5.2; RFC 9110 §5.5, §5.6.2
+        for head in [
+            "G(T / HTTP/1.1\r\nHost: a\r\n\r\n",
+            " GET / HTTP/1.1\r\nHost: a\r\n\r\n",
+            "GET  / HTTP/1.1\r\nHost: a\r\n\r\n",
+            "GET / HTTP/1.1 \r\nHost: a\r\n\r\n",
+            "GET /a b HTTP/1.1\r\nHost: a\r\n\r\n",
+            "GET /\u{0} HTTP/1.1\r\nHost: a\r\n\r\n",
+            "GET /\u{7f} HTTP/1.1\r\nHost: a\r\n\r\n",
+            "GET /\rHost: a HTTP/1.1\r\n\r\n",
+            "GET / HTTP/1.1\r\nHost : a\r\n\r\n",
+            "GET / HTTP/1.1\r\nHost\t: a\r\n\r\n",
+            "GET / HTTP/1.1\r\n Host: a\r\n\r\n",
+            "GET / HTTP/1.1\r\nHost: a\r\nX: a\r\n folded\r\n\r\n",
+            "GET / HTTP/1.1\r\nHost: a\r\nX: a\rY: b\r\n\r\n",
+            "GET / HTTP/1.1\r\nHost: a\r\nX: a\u{0}b\r\n\r\n",
+            "GET / HTTP/1.1\r\nHost: a\r\nno colon\r\n\r\n",
+            "GET / HTTP/1.1\r\nHost: a\r\n: empty\r\n\r\n",
+            "GET / HTTP/1.1\r\nHost: a\r\n(x): y\r\n\r\n",
+            "GET / HTTP/1.1\r\nHost: a\r\nx\u{e9}: y\r\n\r\n",
+            "\u{16}\u{3}\u{1}",
+        ] {
+            check_refused(head, Refusal::Malformed);
+        }
+        let mut ows = b"GET / HTTP/1.1\r\nHost:\t a \t\r\nX:\r\nY: ".to_vec();
+        ows.extend_from_slice(b"\xff\xfe\r\nEveryTchar!#$%&'*+-.^_`|~09: z\r\n\r\n");
+        request(&ows);
+    }
+
+    #[test]
+    fn limits() {
+        let target = |len: usize| format!("GET /{} HTTP/1.1\r\nHost: a\r\n\r\n", "x".repeat(len - 1));
+        request(target(TARGET_MAX).as_bytes());
+        check_refused(&target(TARGET_MAX + 1), Refusal::TargetTooLong);
+        check_refused(&format!("GET /{}", "x".repeat(HEAD_MAX)), Refusal::TargetTooLong);
+
+        let fields = |n: usize| format!("GET / HTTP/1.1\r\nHost: a\r\n{}\r\n", "X: y\r\n".repeat(n - 1));
+        request(fields(FIELDS_MAX).as_bytes());
+        check_refused(&fields(FIELDS_MAX + 1), Refusal::HeadTooLarge);
+
+        let frame = "GET / HTTP/1.1\r\nHost: a\r\nX: \r\n\r\n".len();
+        let head =
+            |len: usize| format!("GET / HTTP/1.1\r\nHost: a\r\nX: {}\r\n\r\n", "y".repeat(len - frame));
+        request(head(HEAD_MAX).as_bytes());
+        check_refused(&head(HEAD_MAX + 1), Refusal::HeadTooLarge);
+        check_refused(&head(HEAD_MAX + 2)[..HEAD_MAX], Refusal::HeadTooLarge);
+        check_refused(&"\r\n".repeat(HEAD_MAX / 2), Refusal::HeadTooLarge);
+    }
+}

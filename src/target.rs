@@ -1,0 +1,231 @@
+//! Request target → a decoded path beneath the root, or a refusal. Pure; the file system is not asked.
+//!
+//! What comes out never begins with a slash, has no empty, `.` or `..` segment and no NUL, is decoded
+//! exactly once and is never longer than what came in. It ends in a slash, or is empty, where a
+//! directory is meant.
+
+use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, percent_decode, percent_encode};
+
+use crate::refusal::Refusal;
+
+/// The one name with a leading dot that is served (RFC 8615).
+const WELL_KNOWN: &[u8] = b".well-known";
+
+/// What stays as it is when a path is written into a URL: `unreserved` and the slash (RFC 3986 §2.3).
+const PATH_ENCODED: &AsciiSet =
+    &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~').remove(b'/');
+
+/// Writes the path that `target` asks for into `path`; returns the query, its `?` not included.
+///
+/// # Errors
+/// [`Refusal::TargetInvalid`] for a target that is neither in origin-form nor in absolute-form
+/// (RFC 9112 §3.2), has a percent sign without two hexadecimal digits (RFC 3986 §2.1), an encoded
+/// NUL, or more `..` than directories. [`Refusal::NotFound`] for what cannot be or is not served:
+/// names with a slash in them and names that begin with a dot.
+pub fn resolve<'t>(target: &'t str, path: &mut Vec<u8>) -> Result<Option<&'t str>, Refusal> {
+    path.clear();
+    let target = if target.starts_with('/') { target } else { after_authority(target)? };
+    let (raw_path, query) = match target.find(['?', '#']) {
+        Some(at) if target.as_bytes()[at] == b'#' => return Err(Refusal::TargetInvalid),
+        Some(at) => (&target[..at], Some(&target[at + 1..])),
+        None => (target, None),
+    };
+    let mut segments = raw_path.split('/').skip(1).peekable();
+    while let Some(segment) = segments.next() {
+        let start = path.len();
+        decode(segment, path)?;
+        let is_last = segments.peek().is_none();
+        match &path[start..] {
+            b"" => {}
+            b"." => path.truncate(start),
+            b".." => {
+                path.truncate(start);
+                // The path so far ends in the slash of the directory to be left.
+                let parent = path.split_last().ok_or(Refusal::TargetInvalid)?.1;
+                let kept = parent.iter().rposition(|&byte| byte == b'/').map_or(0, |slash| slash + 1);
+                path.truncate(kept);
+            }
+            [b'.', ..] if &path[start..] != WELL_KNOWN => return Err(Refusal::NotFound),
+            name if name.contains(&b'/') => return Err(Refusal::NotFound),
+            _ if is_last => {}
+            _ => path.push(b'/'),
+        }
+    }
+    Ok(query)
+}
+
+/// The URL path of the directory `path`, to be redirected to. It begins with exactly one slash, so
+/// that it cannot name a host, and all that is special in a URL or a field is percent-encoded.
+pub fn directory_location(path: &[u8], query: Option<&str>) -> String {
+    let mut location = format!("/{}/", percent_encode(path, PATH_ENCODED));
+    if let Some(query) = query {
+        location.push('?');
+        location.push_str(query);
+    }
+    location
+}
+
+/// What follows the authority of an absolute-form target (RFC 9112 §3.2.2); the scheme's case does
+/// not matter (RFC 3986 §3.1) and an empty path is `/` (RFC 9110 §4.2.3).
+fn after_authority(target: &str) -> Result<&str, Refusal> {
+    let rest = ["http://", "https://"]
+        .iter()
+        .find_map(|scheme| {
+            let (head, rest) = target.split_at_checked(scheme.len())?;
+            head.eq_ignore_ascii_case(scheme).then_some(rest)
+        })
+        .ok_or(Refusal::TargetInvalid)?;
+    let authority_len = rest.find(['/', '?', '#']).unwrap_or(rest.len());
+    if authority_len == 0 {
+        return Err(Refusal::TargetInvalid);
+    }
+    Ok(&rest[authority_len..])
+}
+
+fn decode(segment: &str, path: &mut Vec<u8>) -> Result<(), Refusal> {
+    if !segment.contains('%') {
+        path.extend_from_slice(segment.as_bytes());
+        return Ok(());
+    }
+    let mut escapes = segment.split('%').skip(1);
+    if !escapes.all(|escape| escape.as_bytes().iter().take(2).filter(|b| b.is_ascii_hexdigit()).count() == 2)
+    {
+        return Err(Refusal::TargetInvalid);
+    }
+    let start = path.len();
+    path.extend(percent_decode(segment.as_bytes()));
+    if path[start..].contains(&0) {
+        return Err(Refusal::TargetInvalid);
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use Refusal::{NotFound, TargetInvalid};
+
+    fn resolved(target: &str) -> Result<(Vec<u8>, Option<&str>), Refusal> {
+        let mut path = b"left over".to_vec();
+        resolve(target, &mut path).map(|query| (path, query))
+    }
+
+    #[track_caller]
+    fn check(target: &str, path: &[u8]) {
+        assert_eq!(resolved(target), Ok((path.to_vec(), None)), "{target:?}");
+    }
+
+    #[track_caller]
+    fn check_refused(target: &str, refusal: Refusal) {
+        assert_eq!(resolved(target), Err(refusal), "{target:?}");
+    }
+
+    #[test]
+    fn paths() {
+        check("/", b"");
+        check("/a", b"a");
+        check("/a/", b"a/");
+        check("/a/b.txt", b"a/b.txt");
+        check("//a", b"a");
+        check("/a//b", b"a/b");
+        check("/a//", b"a/");
+        check("/a+b", b"a+b");
+        check("/a\\..\\b", b"a\\..\\b");
+        check("/grüße", "grüße".as_bytes());
+    }
+
+    #[test]
+    fn dot_segments_are_removed_and_never_climb_out() {
+        // RFC 3986 §5.2.4, §6.2.2.3
+        check("/.", b"");
+        check("/./a", b"a");
+        check("/a/.", b"a/");
+        check("/a/./b", b"a/b");
+        check("/a/..", b"");
+        check("/a/../b", b"b");
+        check("/a/b/../../c", b"c");
+        check("/a/b/..", b"a/");
+        check("/a//../b", b"b");
+        check("/a/%2e%2E/b", b"b");
+        for target in ["/..", "/../a", "/a/../..", "/%2e%2e/a", "/.%2E/a", "//../a", "/./../a"] {
+            check_refused(target, TargetInvalid);
+        }
+    }
+
+    #[test]
+    fn decoding_happens_once() {
+        check("/%41%7a", b"Az");
+        check("/%2541", b"%41");
+        check("/%252e%252e/a", b"%2e%2e/a");
+        check("/a%20b%23%3F%25", b"a b#?%");
+        check("/%ff%FE", b"\xff\xfe");
+        check("/%c0%ae%c0%ae/", b"\xc0\xae\xc0\xae/");
+        for target in ["/%", "/%4", "/%zz", "/a%4/b", "/%%41", "/%e", "/a%00", "/%00/b", "/%\u{e9}"] {
+            check_refused(target, TargetInvalid);
+        }
+        for target in ["/a%2fb", "/..%2fa", "/%2e%2e%2fa", "/%2f"] {
+            check_refused(target, NotFound);
+        }
+    }
+
+    #[test]
+    fn hidden_names() {
+        for target in
+            ["/.git", "/.git/config", "/a/.b", "/...", "/.%41", "/%2egit", "/.well-knownx", "/.well-know"]
+        {
+            check_refused(target, NotFound);
+        }
+        check("/.well-known/security.txt", b".well-known/security.txt");
+        check("/.well-known", b".well-known");
+        check("/%2ewell-known/", b".well-known/");
+    }
+
+    #[test]
+    fn forms_and_queries() {
+        // RFC 9112 §3.2
+        check("http://host/a", b"a");
+        check("HTTP://host:80", b"");
+        check("https://host", b"");
+        for target in
+            ["*", "a", "host:80", "http:/a", "http://", "http:///a", "ftp://host/a", "", "?a", "/a#b", "/#"]
+        {
+            check_refused(target, TargetInvalid);
+        }
+        assert_eq!(resolved("/a?b/../c%zz?d"), Ok((b"a".to_vec(), Some("b/../c%zz?d"))));
+        assert_eq!(resolved("/a/?"), Ok((b"a/".to_vec(), Some(""))));
+        assert_eq!(resolved("http://host?q"), Ok((b"".to_vec(), Some("q"))));
+    }
+
+    /// All targets of up to six pieces over an alphabet of what is special in a path.
+    #[test]
+    fn what_comes_out_is_always_beneath_the_root() {
+        const PIECES: [&str; 9] = ["/", ".", "..", "a", "%2e", "%2f", "%00", "\\", "%25"];
+        let mut path = Vec::new();
+        for len in 0..=6u32 {
+            for number in 0..PIECES.len().pow(len) {
+                let mut target = "/".to_owned();
+                let mut rest = number;
+                for _ in 0..len {
+                    target.push_str(PIECES[rest % PIECES.len()]);
+                    rest /= PIECES.len();
+                }
+                if resolve(&target, &mut path).is_ok() {
+                    assert!(path.len() < target.len(), "{target:?} grew");
+                    assert!(!path.starts_with(b"/") && !path.contains(&0), "{target:?}");
+                    let trimmed = path.strip_suffix(b"/").unwrap_or(&path);
+                    let hidden = |name: &[u8]| name.is_empty() || name.starts_with(b".");
+                    assert!(trimmed.is_empty() || !trimmed.split(|&b| b == b'/').any(hidden), "{target:?}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn a_location_names_no_host_and_injects_nothing() {
+        assert_eq!(directory_location(b"a b", None), "/a%20b/");
+        assert_eq!(directory_location(b"a", Some("x=1")), "/a/?x=1");
+        assert_eq!(directory_location("ü/c".as_bytes(), Some("")), "/%C3%BC/c/?");
+        assert_eq!(directory_location(b"\\evil", None), "/%5Cevil/");
+        assert_eq!(directory_location(b"a\r\nX: y", None), "/a%0D%0AX%3A%20y/");
+    }
+}
