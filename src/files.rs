@@ -1,0 +1,299 @@
+//! Path → precomputed response: the file cache.
+//!
+//! A path that is asked for is opened beneath the root, and becomes an entry: an immutable
+//! [`Response`] with its heads rendered. Within [`TRUST`] an entry is served as it is (no system
+//! call; one `fstat` if it is mapped); after that the path is opened again and the entry kept only
+//! if the file is still the same. Absence is not cached.
+//!
+//! A small file is read into our own memory, where nothing can happen to it; what was read is whole,
+//! or is read again. A larger one is mapped, and its bytes are for the kernel alone (`head::Body`).
+
+use std::collections::HashMap;
+use std::fs::{File, Metadata};
+use std::io;
+use std::os::unix::fs::{FileExt, MetadataExt};
+use std::rc::Rc;
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+use crate::beneath::Root;
+use crate::clock::{Clock, imf_fixdate};
+use crate::head::{Body, Field, Response, Status};
+use crate::refusal::Refusal;
+use crate::{mime, sys};
+
+/// How long an entry is believed without a look at the file system.
+pub const TRUST: Duration = Duration::from_secs(1);
+
+/// Entries that are kept, as many as nginx's open_file_cache had in 2012.
+pub const ENTRIES_MAX: usize = 1000;
+
+/// Entries among them that are mapped, each of which holds a descriptor. Arbitrary.
+pub const MAPPED_MAX: usize = 64;
+
+/// Bytes of the largest file that is read instead of mapped: 1,000 of them are 64 MB at the most.
+/// Up to here a copy from our memory costs the kernel what a copy from the page cache does, and a
+/// file that is cut shorter in place cannot show zeros behind its new end.
+pub const READ_MAX: u64 = 64 * 1024;
+
+/// An entry that nobody asked for this long is dropped, and with it the file if it was deleted.
+pub const DISUSE: Duration = Duration::from_secs(60);
+
+/// A file changed this recently may change again without a trace in its times, so its entry is
+/// filled anew at the next check. The kernel stamps files with a clock of 4 ms or 10 ms ticks.
+const TICK: Duration = Duration::from_millis(20);
+
+/// The same where times are kept in whole seconds, or in two as FAT does.
+const COARSE_TICK: Duration = Duration::from_secs(2);
+
+/// Tries to read a file that changes while it is read.
+const READS_MAX: usize = 3;
+
+/// Why there is no response for a path.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Miss {
+    /// It is a directory, asked for without its slash.
+    Directory,
+    /// It is refused.
+    Refused(Refusal),
+}
+
+/// What tells one state of a file from another. ctime is among it: it moves with every change, and
+/// nobody can set it back.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Identity {
+    device: u64,
+    inode: u64,
+    size: u64,
+    modified: (i64, i64),
+    changed: (i64, i64),
+}
+
+impl Identity {
+    fn of(metadata: &Metadata) -> Self {
+        Self {
+            device: metadata.dev(),
+            inode: metadata.ino(),
+            size: metadata.size(),
+            modified: (metadata.mtime(), metadata.mtime_nsec()),
+            changed: (metadata.ctime(), metadata.ctime_nsec()),
+        }
+    }
+
+    /// Whether a change after `wall` would show in the times.
+    fn is_settled(&self, wall: SystemTime) -> bool {
+        let tick = if self.modified.1 == 0 && self.changed.1 == 0 { COARSE_TICK } else { TICK };
+        [self.modified, self.changed].into_iter().all(|time| match at(time) {
+            Some(time) => wall.duration_since(time).is_ok_and(|age| age > tick),
+            None => true,
+        })
+    }
+}
+
+#[derive(Debug)]
+struct Entry {
+    response: Rc<Response>,
+    identity: Identity,
+    /// Whether the same identity later means the same content.
+    is_settled: bool,
+    checked: Instant,
+    used: Instant,
+}
+
+/// A directory being served.
+#[derive(Debug)]
+pub struct Files {
+    root: Root,
+    index_names: Vec<String>,
+    own_fields: Vec<Field>,
+    entries: HashMap<Box<[u8]>, Entry>,
+    swept: Instant,
+}
+
+impl Files {
+    /// Serves `root`; a directory is answered with the first of `index_names` in it, and every file
+    /// with `own_fields`.
+    pub fn new(root: Root, index_names: Vec<String>, own_fields: Vec<Field>, now: Instant) -> Self {
+        Self { root, index_names, own_fields, entries: HashMap::new(), swept: now }
+    }
+
+    /// The response to GET for `path`, as [`crate::target::resolve`] makes it.
+    ///
+    /// # Errors
+    /// That it is a directory asked for without its slash, or why it is refused.
+    pub fn response(&mut self, path: &[u8], clock: &Clock) -> Result<Rc<Response>, Miss> {
+        let now = clock.now();
+        if let Some(entry) = self.entries.get_mut(path)
+            && now - entry.checked < TRUST
+            && entry.is_unchanged_if_mapped()
+        {
+            entry.used = now;
+            return Ok(Rc::clone(&entry.response));
+        }
+        match self.check(path, clock) {
+            Ok(response) => Ok(response),
+            Err(miss) => {
+                self.entries.remove(path);
+                Err(miss)
+            }
+        }
+    }
+
+    /// Drops the entries that are in disuse; at most once per [`DISUSE`] it does anything at all.
+    pub fn sweep(&mut self, now: Instant) {
+        if now - self.swept >= DISUSE {
+            self.swept = now;
+            self.entries.retain(|_, entry| now - entry.used < DISUSE);
+        }
+    }
+
+    /// When [`Files::sweep`] has something to do next.
+    pub fn next_sweep(&self) -> Option<Instant> {
+        (!self.entries.is_empty()).then(|| self.swept + DISUSE)
+    }
+
+    /// Opens `path` and keeps its entry if the file is the same, or makes a new one.
+    fn check(&mut self, path: &[u8], clock: &Clock) -> Result<Rc<Response>, Miss> {
+        let (name, file, metadata) = self.open(path)?;
+        let (now, wall) = (clock.now(), clock.wall());
+        let identity = Identity::of(&metadata);
+        if let Some(entry) = self.entries.get_mut(path)
+            && entry.is_settled
+            && entry.identity == identity
+        {
+            (entry.checked, entry.used) = (now, now);
+            return Ok(Rc::clone(&entry.response));
+        }
+        let (body, identity) = load(file, identity).map_err(|error| Miss::Refused(refusal(&error)))?;
+        let response = Rc::new(self.render(&name, body, &identity, wall));
+        self.make_room(path, response.is_mapped());
+        let entry = Entry {
+            response: Rc::clone(&response),
+            identity,
+            is_settled: identity.is_settled(wall),
+            checked: now,
+            used: now,
+        };
+        self.entries.insert(path.into(), entry);
+        Ok(response)
+    }
+
+    /// Opens what `path` names: a regular file, or a directory's index file.
+    fn open(&self, path: &[u8]) -> Result<(Vec<u8>, File, Metadata), Miss> {
+        if path.is_empty() || path.ends_with(b"/") {
+            for index_name in &self.index_names {
+                let name = [path, index_name.as_bytes()].concat();
+                match self.open_regular(&name) {
+                    Ok((file, metadata)) => return Ok((name, file, metadata)),
+                    Err(Miss::Directory | Miss::Refused(Refusal::NotFound)) => {}
+                    Err(miss) => return Err(miss),
+                }
+            }
+            return Err(Miss::Refused(Refusal::NotFound));
+        }
+        self.open_regular(path).map(|(file, metadata)| (path.to_vec(), file, metadata))
+    }
+
+    fn open_regular(&self, path: &[u8]) -> Result<(File, Metadata), Miss> {
+        let opened = self.root.file(path).and_then(|file| file.metadata().map(|metadata| (file, metadata)));
+        match opened {
+            Ok((file, metadata)) if metadata.is_file() => Ok((file, metadata)),
+            Ok((_, metadata)) if metadata.is_dir() => Err(Miss::Directory),
+            Ok(_) => Err(Miss::Refused(Refusal::NotFound)),
+            Err(error) => Err(Miss::Refused(refusal(&error))),
+        }
+    }
+
+    fn render(&self, name: &[u8], body: Body, identity: &Identity, wall: SystemTime) -> Response {
+        let mut fields =
+            vec![Field::new("Server", "tared"), Field::new("Content-Type", mime::content_type(name))];
+        if let Some(date) = last_modified(identity, wall) {
+            fields.push(Field::new("Last-Modified", date));
+        }
+        Response::new(Status(200), &Field::merged(fields, &self.own_fields), body)
+    }
+
+    /// Evicts the entry used least recently where one more, for `path`, would be one too many.
+    fn make_room(&mut self, path: &[u8], is_mapped: bool) {
+        self.entries.remove(path);
+        if self.entries.len() >= ENTRIES_MAX {
+            self.evict(|_| true);
+        }
+        let is_mapped_entry = |entry: &Entry| entry.response.is_mapped();
+        if is_mapped && self.entries.values().filter(|entry| is_mapped_entry(entry)).count() >= MAPPED_MAX {
+            self.evict(is_mapped_entry);
+        }
+    }
+
+    fn evict(&mut self, is_candidate: impl Fn(&Entry) -> bool) {
+        let candidates = self.entries.iter().filter(|(_, entry)| is_candidate(entry));
+        if let Some(path) = candidates.min_by_key(|(_, entry)| entry.used).map(|(path, _)| path.clone()) {
+            self.entries.remove(&path);
+        }
+    }
+}
+
+impl Entry {
+    /// A mapping shows what becomes of its file at once, so the head must not lag behind.
+    fn is_unchanged_if_mapped(&self) -> bool {
+        match self.response.body() {
+            Body::Mapped { file, .. } => {
+                file.metadata().is_ok_and(|metadata| Identity::of(&metadata) == self.identity)
+            }
+            _ => true,
+        }
+    }
+}
+
+/// The content of `file`, and what it was when the content was taken.
+fn load(file: File, identity: Identity) -> io::Result<(Body, Identity)> {
+    let mut identity = identity;
+    for _ in 0..READS_MAX {
+        if identity.size > READ_MAX {
+            let len = usize::try_from(identity.size).map_err(|_| io::ErrorKind::FileTooLarge)?;
+            return Ok((Body::Mapped { map: sys::map(&file, len)?, file }, identity));
+        }
+        let mut bytes = vec![0; identity.size as usize];
+        let read = file.read_exact_at(&mut bytes, 0);
+        let after = Identity::of(&file.metadata()?);
+        match read {
+            Ok(()) if after == identity => return Ok((Body::Bytes(bytes), identity)),
+            Err(error) if error.kind() != io::ErrorKind::UnexpectedEof => return Err(error),
+            _ => identity = after,
+        }
+    }
+    // Somebody is writing all the time: what could be read now is a beginning of it.
+    let mut bytes = Vec::new();
+    io::Read::read_to_end(&mut io::Read::take(&file, READ_MAX), &mut bytes)?;
+    Ok((Body::Bytes(bytes), identity))
+}
+
+/// Last-Modified (RFC 9110 §8.8.2). A time to come is replaced with now, as §8.8.2.1 demands.
+fn last_modified(identity: &Identity, wall: SystemTime) -> Option<String> {
+    let date = imf_fixdate(at(identity.modified)?.min(wall))?;
+    Some(String::from_utf8_lossy(&date).into_owned())
+}
+
+/// A file's time; `None` where the system's own type cannot hold it.
+fn at((seconds, nanos): (i64, i64)) -> Option<SystemTime> {
+    let whole = Duration::from_secs(seconds.unsigned_abs());
+    let base = if seconds < 0 { UNIX_EPOCH.checked_sub(whole) } else { UNIX_EPOCH.checked_add(whole) };
+    base?.checked_add(Duration::from_nanos(nanos.unsigned_abs()))
+}
+
+/// What open(2) says, as HTTP. What leads out of the root looks like nothing at all.
+fn refusal(error: &io::Error) -> Refusal {
+    match error.raw_os_error() {
+        Some(
+            libc::ENOENT
+            | libc::ENOTDIR
+            | libc::ELOOP
+            | libc::EXDEV
+            | libc::ENAMETOOLONG
+            | libc::ENXIO
+            | libc::ENODEV,
+        ) => Refusal::NotFound,
+        Some(libc::EACCES | libc::EPERM) => Refusal::Forbidden,
+        Some(libc::EMFILE | libc::ENFILE | libc::ENOMEM | libc::EAGAIN) => Refusal::Overloaded,
+        _ => Refusal::Unreadable,
+    }
+}

@@ -1,0 +1,94 @@
+//! The one address of `unsafe`: system calls that no crate on the request path wraps.
+//!
+//! One operation a function, `io::Result` at first contact. Nothing here decides anything.
+
+#![allow(unsafe_code)]
+
+use std::ffi::CStr;
+use std::fs::File;
+use std::io;
+use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
+
+use memmap2::{Mmap, MmapOptions};
+
+/// How a file to be served is opened: non-blocking, so that a FIFO cannot hold the loop.
+const READ_FLAGS: libc::c_int = libc::O_RDONLY | libc::O_NONBLOCK | libc::O_NOCTTY | libc::O_CLOEXEC;
+
+/// Opens `path`, relative to `dir`, for reading; the kernel refuses to leave `dir` on the way.
+///
+/// # Errors
+/// `EXDEV` if the path leads out, `ENOSYS` before Linux 5.6, `EAGAIN` if a rename interfered, and
+/// what open(2) says. See openat2(2).
+pub(crate) fn open_beneath(dir: BorrowedFd<'_>, path: &CStr) -> io::Result<File> {
+    // SAFETY: `open_how` is a plain C structure for which all zeros is a valid value.
+    let mut how: libc::open_how = unsafe { std::mem::zeroed() };
+    how.flags = READ_FLAGS as u64;
+    how.resolve = libc::RESOLVE_BENEATH | libc::RESOLVE_NO_MAGICLINKS;
+    // SAFETY: `path` is NUL-terminated and `how` is a live `open_how` of the size given.
+    let fd = unsafe {
+        libc::syscall(
+            libc::SYS_openat2,
+            dir.as_raw_fd(),
+            path.as_ptr(),
+            &raw const how,
+            size_of::<libc::open_how>(),
+        )
+    };
+    owned(fd as RawFd).map(File::from)
+}
+
+/// Opens the one component `name` of `dir` for reading; a symbolic link is `ELOOP`.
+///
+/// # Errors
+/// What openat(2) says.
+pub(crate) fn open_component(dir: BorrowedFd<'_>, name: &CStr) -> io::Result<File> {
+    openat(dir, name, READ_FLAGS | libc::O_NOFOLLOW).map(File::from)
+}
+
+/// Opens the one component `name` of `dir` as a directory to go on from.
+///
+/// # Errors
+/// `ENOTDIR` if it is none or a symbolic link, and what openat(2) says.
+pub(crate) fn open_directory(dir: BorrowedFd<'_>, name: &CStr) -> io::Result<OwnedFd> {
+    openat(dir, name, libc::O_PATH | libc::O_DIRECTORY | libc::O_NOFOLLOW | libc::O_CLOEXEC)
+}
+
+fn openat(dir: BorrowedFd<'_>, name: &CStr, flags: libc::c_int) -> io::Result<OwnedFd> {
+    // SAFETY: `name` is NUL-terminated; without O_CREAT no mode is read.
+    owned(unsafe { libc::openat(dir.as_raw_fd(), name.as_ptr(), flags) })
+}
+
+/// The text of the symbolic link `name` in `dir`.
+///
+/// # Errors
+/// `EINVAL` if it is no symbolic link, and what readlinkat(2) says.
+pub(crate) fn read_link(dir: BorrowedFd<'_>, name: &CStr) -> io::Result<Vec<u8>> {
+    let mut text = vec![0u8; libc::PATH_MAX as usize];
+    // SAFETY: `name` is NUL-terminated and `text` is writable for the length given.
+    let len =
+        unsafe { libc::readlinkat(dir.as_raw_fd(), name.as_ptr(), text.as_mut_ptr().cast(), text.len()) };
+    let len = usize::try_from(len).map_err(|_| io::Error::last_os_error())?;
+    text.truncate(len);
+    Ok(text)
+}
+
+/// Maps the first `len` bytes of `file`, shared and read-only.
+///
+/// The mapping is for the kernel alone: see `head::Body`.
+///
+/// # Errors
+/// What mmap(2) says; `EINVAL` for a length of 0.
+pub(crate) fn map(file: &File, len: usize) -> io::Result<Mmap> {
+    // SAFETY: the file may change or shrink under the mapping. What we rely on is that nothing in
+    // this program loads from it: its bytes are only ever named to the kernel, where a page that is
+    // gone is EFAULT and not SIGBUS. `head::Body` keeps that promise: it hands out `IoSlice`s only.
+    unsafe { MmapOptions::new().len(len).map(file) }
+}
+
+fn owned(fd: RawFd) -> io::Result<OwnedFd> {
+    if fd < 0 {
+        return Err(io::Error::last_os_error());
+    }
+    // SAFETY: the kernel has just returned this descriptor and nobody else knows it.
+    Ok(unsafe { OwnedFd::from_raw_fd(fd) })
+}
