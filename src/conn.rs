@@ -1,0 +1,712 @@
+//! One client's life. The only room that reads or writes a client's socket.
+//!
+//! ```text
+//!            ┌────────────── more requests ─────────────┐
+//!            v                                          │
+//! accepted → Head ── whole head, body follows ──> Body ─┤        Head, Body: slot holds unread bytes, or none
+//!            │                                          │
+//!            └─ last request, refusal, shutdown ──> Closing → Lingering → closed
+//! ```
+//! [`Conn::ready`] is told that the socket may have moved, goes as far as it can, and returns what it
+//! waits for. On the warm path that is one read, one answer per request in the batch, one write.
+//!
+//! Invariants: while a tail is unsent no further request is looked at, which is back-pressure for
+//! free. The slot is held exactly as long as it has unread bytes. Readiness is edge-triggered, so
+//! `Wait` is returned only after the socket has said `WouldBlock`, or after a read that did not fill
+//! the space it was given: such a read has drained the socket, unless the other side has closed.
+
+use std::io::{self, Read, Write};
+use std::net::Shutdown;
+
+use crate::clock::Clock;
+use crate::framing::{BODY_MAX, Framing, Skip, Skipped};
+use crate::outbox::{Mark, Outbox, Sent};
+use crate::pool::{Pool, Slot};
+use crate::refusal::Refusal;
+use crate::request::{self, Method, Parsed, Request};
+use crate::site::Site;
+
+/// Reads and batches of one connection before another gets its turn. Arbitrary: enough for any
+/// pipelining that was seen, little enough that thousands of others do not wait for long.
+const ROUNDS_PER_TURN: usize = 16;
+
+/// Bytes that are read and thrown away from a client that goes on sending after its last response.
+const LINGER_BYTES_MAX: u64 = 64 * 1024 * 1024;
+
+/// What a connection needs of a socket.
+pub trait Socket: Read + Write {
+    /// Ends the sending side; what is queued is still delivered (shutdown(2)).
+    ///
+    /// # Errors
+    /// What the socket says.
+    fn shutdown_write(&self) -> io::Result<()>;
+}
+
+impl Socket for mio::net::TcpStream {
+    fn shutdown_write(&self) -> io::Result<()> {
+        self.shutdown(Shutdown::Write)
+    }
+}
+
+/// What all connections share. One turn at a time has it.
+#[derive(Debug)]
+pub struct Shared {
+    /// Free parser slots.
+    pub pool: Pool,
+    /// The batch being gathered; empty between turns.
+    pub outbox: Outbox,
+    /// What is served.
+    pub site: Site,
+    /// What time it is.
+    pub clock: Clock,
+    /// Whether the server is ending: every response is then its connection's last.
+    pub is_ending: bool,
+}
+
+/// What a connection waits for.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Next {
+    /// The socket's next event.
+    Wait,
+    /// Another turn, without an event.
+    Again,
+    /// The socket's next event, but only for so long: the last response is sent.
+    Linger,
+    /// Nothing; it is to be closed.
+    Close,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum State {
+    /// The next unread bytes are a request head.
+    Head,
+    /// A whole head of `head_len` bytes is kept at the front of the slot until its body is skipped.
+    Body { head_len: usize, skip: Skip },
+    /// What is queued is the last; then the connection closes, or lingers first.
+    Closing { linger: bool },
+    /// Our side is shut; input is thrown away until the client has had its response and closes.
+    Lingering { bytes_left: u64 },
+}
+
+/// A client's connection.
+#[derive(Debug)]
+pub struct Conn<S> {
+    socket: S,
+    slot: Option<Slot>,
+    tail: Option<Box<Outbox>>,
+    state: State,
+    /// The client sends no more; it may still be reading.
+    is_input_ended: bool,
+}
+
+/// A request that has been answered and is still unread.
+#[derive(Clone, Copy)]
+struct Answered {
+    /// Bytes of it, body included.
+    len: usize,
+    /// Whether the response says that the connection stays open.
+    is_kept: bool,
+    /// Whether the client may send more, whatever the response says.
+    may_send_more: bool,
+}
+
+/// Why a look at the unread bytes came to an end.
+enum Pause {
+    /// More input is needed.
+    NeedsInput,
+    /// The batch is to be sent first.
+    BatchFull,
+    /// The batch ends in a response from a mapping, put in at the mark. Its request stays unread
+    /// until the response has begun to leave.
+    Mapped(Mark, Answered),
+}
+
+impl<S: Socket> Conn<S> {
+    /// A connection just accepted.
+    pub fn new(socket: S) -> Self {
+        Self { socket, slot: None, tail: None, state: State::Head, is_input_ended: false }
+    }
+
+    /// The socket, to be registered.
+    pub fn socket_mut(&mut self) -> &mut S {
+        &mut self.socket
+    }
+
+    /// Goes on as far as the socket lets it. `may_have_ended` says that the client may have closed
+    /// its side, so that a short read does not prove the socket drained.
+    pub fn ready(&mut self, may_have_ended: bool, shared: &mut Shared) -> Next {
+        let next = self.turn(may_have_ended, shared);
+        if let Some(slot) = self.slot.take_if(|slot| slot.is_empty() || next == Next::Close) {
+            shared.pool.put_discarding(slot);
+        }
+        debug_assert!(shared.outbox.is_empty(), "a batch is sent or kept within its turn");
+        next
+    }
+
+    fn turn(&mut self, may_have_ended: bool, shared: &mut Shared) -> Next {
+        let mut is_drained = false;
+        let mut was_cut = false;
+        for _ in 0..ROUNDS_PER_TURN {
+            if let Some(tail) = &mut self.tail {
+                match tail.send(&mut self.socket) {
+                    Sent::All => self.tail = None,
+                    Sent::Blocked => return Next::Wait,
+                    Sent::Paused => return Next::Again,
+                    Sent::Cut | Sent::Lost => return Next::Close,
+                }
+            }
+            match self.state {
+                State::Closing { linger } => return self.close(linger, shared),
+                State::Lingering { .. } => return self.linger(shared),
+                State::Head | State::Body { .. } => {}
+            }
+            let pause = self.answer(shared);
+            match self.send_batch(&pause, shared) {
+                Sent::All => {}
+                Sent::Blocked => return Next::Wait,
+                Sent::Paused => return Next::Again,
+                // The file was cut between the look at it and the send: look at its request again.
+                Sent::Cut if !was_cut => {
+                    was_cut = true;
+                    continue;
+                }
+                Sent::Cut | Sent::Lost => return Next::Close,
+            }
+            if !matches!(pause, Pause::NeedsInput) {
+                continue;
+            }
+            if self.is_input_ended || (is_drained && shared.is_ending) {
+                return Next::Close;
+            }
+            if is_drained {
+                return Next::Wait;
+            }
+            let slot = self.slot.get_or_insert_with(|| shared.pool.take());
+            match slot.read_from(&mut self.socket) {
+                Ok((0, _)) => self.is_input_ended = true,
+                Ok((_, is_filled)) => is_drained = !is_filled && !may_have_ended,
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => is_drained = true,
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(_) => return Next::Close,
+            }
+        }
+        Next::Again
+    }
+
+    /// Answers the whole requests among the unread bytes into the batch.
+    fn answer(&mut self, shared: &mut Shared) -> Pause {
+        let Some(slot) = &mut self.slot else { return Pause::NeedsInput };
+        while !shared.outbox.is_full() && matches!(self.state, State::Head | State::Body { .. }) {
+            if slot.is_empty() {
+                return Pause::NeedsInput;
+            }
+            let (request, len, is_early) = match look(slot, self.state) {
+                Unread::Request { request, len, is_early } => (request, len, is_early),
+                Unread::Partial => {
+                    slot.note_partial();
+                    return Pause::NeedsInput;
+                }
+                Unread::Body { head_len, skip } => {
+                    slot.keep_only(head_len);
+                    self.state = State::Body { head_len, skip };
+                    return Pause::NeedsInput;
+                }
+                Unread::HigherMinor(at) => {
+                    slot.replace(at, b'1');
+                    continue;
+                }
+                Unread::Refused(refusal) => {
+                    let response = shared.site.refusal(refusal);
+                    let with_body = !request::is_head(slot.unread());
+                    shared.outbox.push(&response, false, with_body, shared.clock.date());
+                    self.state = State::Closing { linger: true };
+                    return Pause::BatchFull;
+                }
+            };
+            let is_kept = request.keep_alive && !is_early && !shared.is_ending;
+            let answered = Answered { len, is_kept, may_send_more: request.keep_alive || is_early };
+            let mark = shared.outbox.mark();
+            if shared.respond(&request, is_kept) {
+                return Pause::Mapped(mark, answered);
+            }
+            self.state = answered.finish(slot);
+        }
+        Pause::BatchFull
+    }
+
+    /// Sends the batch; what does not leave becomes the tail.
+    fn send_batch(&mut self, pause: &Pause, shared: &mut Shared) -> Sent {
+        if shared.outbox.is_empty() {
+            return Sent::All;
+        }
+        let sent = shared.outbox.send(&mut self.socket);
+        if let (Pause::Mapped(mark, answered), Some(slot)) = (pause, &mut self.slot) {
+            if sent == Sent::All || shared.outbox.is_begun_since(*mark) {
+                self.state = answered.finish(slot);
+            } else {
+                shared.outbox.take_back(*mark);
+            }
+        }
+        let unsent = (!shared.outbox.is_empty()).then(|| shared.outbox.take_unsent());
+        self.tail = unsent.map(Box::new);
+        sent
+    }
+
+    /// The last response has left. What the client still sends would be met with a reset that can
+    /// overtake the response, so where more may come we let it come (RFC 9112 §9.6).
+    fn close(&mut self, linger: bool, shared: &mut Shared) -> Next {
+        if !linger || self.is_input_ended || self.socket.shutdown_write().is_err() {
+            return Next::Close;
+        }
+        self.state = State::Lingering { bytes_left: LINGER_BYTES_MAX };
+        match self.linger(shared) {
+            Next::Wait => Next::Linger,
+            next => next,
+        }
+    }
+
+    fn linger(&mut self, shared: &mut Shared) -> Next {
+        let State::Lingering { bytes_left } = &mut self.state else {
+            unreachable!("called in that state only")
+        };
+        let slot = self.slot.get_or_insert_with(|| shared.pool.take());
+        while *bytes_left > 0 {
+            slot.consume(slot.unread().len());
+            match slot.read_from(&mut self.socket) {
+                Ok((0, _)) => return Next::Close,
+                Ok((n, _)) => *bytes_left = bytes_left.saturating_sub(n as u64),
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                    slot.consume(slot.unread().len());
+                    return Next::Wait;
+                }
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(_) => return Next::Close,
+            }
+        }
+        Next::Close
+    }
+}
+
+impl Answered {
+    /// Consumes the request; the state that follows.
+    fn finish(self, slot: &mut Slot) -> State {
+        slot.consume(self.len);
+        if self.is_kept {
+            State::Head
+        } else {
+            State::Closing { linger: self.may_send_more || !slot.is_empty() }
+        }
+    }
+}
+
+impl Shared {
+    /// Puts the response to `request` into the batch; returns whether it is sent from a mapping.
+    fn respond(&mut self, request: &Request<'_>, is_kept: bool) -> bool {
+        let response = self.site.response(request, &self.clock);
+        let with_body = request.method != Method::Head;
+        self.outbox.push(&response, is_kept, with_body, self.clock.date());
+        with_body && response.is_mapped()
+    }
+}
+
+/// What the unread bytes begin with.
+enum Unread<'b> {
+    /// A request of `len` bytes in all, to be answered. `is_early`: its body is not waited for.
+    Request { request: Request<'b>, len: usize, is_early: bool },
+    /// A part of a head.
+    Partial,
+    /// A whole head and a part of its body, which was skipped: see [`State::Body`].
+    Body { head_len: usize, skip: Skip },
+    /// See [`Parsed::HigherMinor`].
+    HigherMinor(usize),
+    /// Something that is refused, with the connection.
+    Refused(Refusal),
+}
+
+/// Looks at the bytes unread in `slot`, which holds something.
+fn look(slot: &Slot, state: State) -> Unread<'_> {
+    let unread = slot.unread();
+    let (request, head_len, mut skip) = match state {
+        State::Body { head_len, skip } => (None, head_len, skip),
+        _ if !slot.may_be_whole() => return Unread::Partial,
+        _ => match request::parse(unread) {
+            Parsed::Partial => return Unread::Partial,
+            Parsed::HigherMinor(at) => return Unread::HigherMinor(at),
+            Parsed::Refused(refusal) => return Unread::Refused(refusal),
+            Parsed::Complete(request, len) => match request.framing {
+                Framing::Length(0) => return Unread::Request { request, len, is_early: false },
+                // RFC 9110 §10.1.1: the final status comes at once. A client may then keep its body
+                // back, and what it sends next must not be taken for it: this request is the last.
+                _ if request.expects_continue => return Unread::Request { request, len, is_early: true },
+                Framing::Length(n) if n > BODY_MAX => {
+                    return Unread::Request { request, len, is_early: true };
+                }
+                framing => (Some(request), len, Skip::new(framing)),
+            },
+        },
+    };
+    match skip.feed(&unread[head_len..]) {
+        Skipped::All => Unread::Body { head_len, skip },
+        Skipped::Refused(refusal) => Unread::Refused(refusal),
+        Skipped::Ended(n) => match request
+            .map_or_else(|| request::parse(unread), |r| Parsed::Complete(r, head_len))
+        {
+            Parsed::Complete(request, _) => Unread::Request { request, len: head_len + n, is_early: false },
+            _ => unreachable!("the head was whole before its body came"),
+        },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::cell::Cell;
+    use std::collections::VecDeque;
+    use std::fs;
+    use std::io::IoSlice;
+    use std::path::Path;
+    use std::rc::Rc;
+
+    use super::*;
+    use crate::beneath::Root;
+    use crate::files::{Files, READ_MAX};
+    use crate::head::{Body, Response, Status};
+
+    /// What the other side of a socket does with one write.
+    type Writing = Box<dyn FnMut(&[u8]) -> io::Result<usize>>;
+
+    /// A socket whose other side is the test.
+    struct Fake {
+        /// What reads give, one each; then `WouldBlock`, or the end.
+        input: VecDeque<Vec<u8>>,
+        is_ended: bool,
+        reads: usize,
+        write: Writing,
+        writes: usize,
+        output: Vec<u8>,
+        is_shut: Rc<Cell<bool>>,
+    }
+
+    impl Fake {
+        fn new(input: &[&[u8]]) -> Self {
+            Self {
+                input: input.iter().map(|chunk| chunk.to_vec()).collect(),
+                is_ended: false,
+                reads: 0,
+                write: Box::new(|bytes| Ok(bytes.len())),
+                writes: 0,
+                output: Vec::new(),
+                is_shut: Rc::default(),
+            }
+        }
+
+        /// Takes `room` bytes a write and blocks on every other one.
+        fn narrow(mut self, room: usize) -> Self {
+            let mut is_blocked = false;
+            self.write = Box::new(move |bytes| {
+                is_blocked = !is_blocked;
+                if is_blocked { Ok(bytes.len().min(room)) } else { Err(io::ErrorKind::WouldBlock.into()) }
+            });
+            self
+        }
+    }
+
+    impl Read for Fake {
+        fn read(&mut self, space: &mut [u8]) -> io::Result<usize> {
+            self.reads += 1;
+            let Some(mut chunk) = self.input.pop_front() else {
+                return if self.is_ended { Ok(0) } else { Err(io::ErrorKind::WouldBlock.into()) };
+            };
+            let n = chunk.len().min(space.len());
+            space[..n].copy_from_slice(&chunk[..n]);
+            if n < chunk.len() {
+                self.input.push_front(chunk.split_off(n));
+            }
+            Ok(n)
+        }
+    }
+
+    impl Write for Fake {
+        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+            self.write_vectored(&[IoSlice::new(bytes)])
+        }
+
+        fn write_vectored(&mut self, slices: &[IoSlice<'_>]) -> io::Result<usize> {
+            self.writes += 1;
+            let all: Vec<u8> = slices.iter().flat_map(|slice| slice.to_vec()).collect();
+            let n = (self.write)(&all)?;
+            self.output.extend_from_slice(&all[..n]);
+            Ok(n)
+        }
+
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+
+    impl Socket for Fake {
+        fn shutdown_write(&self) -> io::Result<()> {
+            self.is_shut.set(true);
+            Ok(())
+        }
+    }
+
+    fn shared(site: Site, clock: Clock) -> Shared {
+        Shared { pool: Pool::default(), outbox: Outbox::default(), site, clock, is_ending: false }
+    }
+
+    fn fixed(body: &[u8]) -> Shared {
+        shared(Site::fixed(Response::new(Status(200), &[], Body::Bytes(body.to_vec()))), Clock::start())
+    }
+
+    fn directory(root: &Path) -> Shared {
+        let clock = Clock::start();
+        let files = Files::new(Root::open(root).unwrap(), vec!["index.html".into()], vec![], clock.now());
+        shared(Site::files(files), clock)
+    }
+
+    /// Lets `conn` go on until it waits for input that never comes, or closes.
+    fn run(conn: &mut Conn<Fake>, shared: &mut Shared) -> Next {
+        for _ in 0..1_000_000 {
+            let (reads, writes) = (conn.socket.reads, conn.socket.writes);
+            let next = conn.ready(true, shared);
+            let is_still = conn.tail.is_none() && conn.socket.input.is_empty();
+            if next == Next::Close || (matches!(next, Next::Wait | Next::Linger) && is_still) {
+                return next;
+            }
+            assert!(
+                next == Next::Again || (reads, writes) != (conn.socket.reads, conn.socket.writes),
+                "it spins"
+            );
+        }
+        panic!("it does not come to an end");
+    }
+
+    fn output_text(conn: &Conn<Fake>) -> String {
+        String::from_utf8_lossy(&conn.socket.output).into_owned()
+    }
+
+    const GET: &[u8] = b"GET / HTTP/1.1\r\nHost: a\r\n\r\n";
+
+    const BATCH: &str = "\r\nGET /small.txt HTTP/1.1\r\nHost: a\r\n\r\n\
+        HEAD /middle.bin HTTP/1.1\r\nHost: a\r\n\r\n\
+        POST /small.txt HTTP/1.1\r\nHost: a\r\nContent-Length: 9\r\n\r\nGET / HTT\
+        GET /middle.bin HTTP/1.2\r\nHost: a\r\n\r\n\
+        GET /dir?q HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n0\r\nT: x\r\n\r\n\
+        GET /none HTTP/1.0\r\nConnection: keep-alive\r\n\r\n\
+        GET /small.txt HTTP/1.0\r\n\r\nGET /small.txt HTTP/1.1\r\nHost: a\r\n\r\n";
+
+    fn tree() -> tempfile::TempDir {
+        let tree = tempfile::tempdir().unwrap();
+        fs::write(tree.path().join("small.txt"), "small\n").unwrap();
+        fs::write(tree.path().join("middle.bin"), vec![b'm'; 5000]).unwrap();
+        fs::create_dir(tree.path().join("dir")).unwrap();
+        tree
+    }
+
+    /// The rule of RFC 9112 §9.3.2, whatever the segments: answers in order, the same bytes.
+    #[test]
+    fn every_split_of_the_input_and_every_size_of_short_write_gives_the_same_output() {
+        let tree = tree();
+        let mut shared = directory(tree.path());
+        let mut output = |chunks: &[&[u8]], room: usize| {
+            let mut conn = Conn::new(Fake::new(chunks).narrow(room));
+            run(&mut conn, &mut shared);
+            conn.socket.output
+        };
+        let batch = BATCH.as_bytes();
+        let whole = output(&[batch], usize::MAX);
+        let text = String::from_utf8_lossy(&whole);
+        let statuses: Vec<_> =
+            text.match_indices("HTTP/1.1 ").map(|(at, _)| &text[at + 9..at + 12]).collect();
+        assert_eq!(statuses, ["200", "200", "405", "200", "301", "404", "200"]);
+        assert_eq!(text.matches("Connection: close\r\n").count(), 1);
+        assert_eq!(
+            text.matches("mmmm").count(),
+            5000 / 4,
+            "one body of middle.bin, for GET and not for HEAD"
+        );
+        for cut in 1..batch.len() {
+            assert_eq!(output(&[&batch[..cut], &batch[cut..]], usize::MAX), whole, "cut at {cut}");
+        }
+        for room in (1..40).chain([100, 499, 4096, whole.len() - 1]) {
+            assert_eq!(output(&[batch], room), whole, "{room} bytes a write");
+        }
+        let bytes: Vec<&[u8]> = batch.chunks(1).collect();
+        assert_eq!(output(&bytes, 700), whole, "byte by byte");
+    }
+
+    #[test]
+    fn a_warm_request_costs_one_read_and_one_write() {
+        let mut shared = fixed(b"hello");
+        let mut conn = Conn::new(Fake::new(&[GET]));
+        assert_eq!(conn.ready(false, &mut shared), Next::Wait);
+        assert_eq!((conn.socket.reads, conn.socket.writes), (1, 1));
+        let batch: Vec<u8> = GET.repeat(16);
+        conn.socket.input.push_back(batch);
+        assert_eq!(conn.ready(false, &mut shared), Next::Wait);
+        assert_eq!((conn.socket.reads, conn.socket.writes), (2, 2), "a batch is sent with one write");
+        assert_eq!(output_text(&conn).matches("\r\n\r\nhello").count(), 17);
+        assert!(conn.slot.is_none(), "an idle connection owns no buffer");
+    }
+
+    #[test]
+    fn a_read_that_fills_its_space_or_may_be_the_last_is_followed_by_another() {
+        let mut shared = fixed(b"");
+        let mut conn = Conn::new(Fake::new(&[&GET.repeat(2000)]));
+        assert_eq!(run(&mut conn, &mut shared), Next::Wait);
+        assert_eq!(output_text(&conn).matches("200 OK").count(), 2000);
+
+        let mut conn = Conn::new(Fake::new(&[GET]));
+        conn.socket.is_ended = true;
+        assert_eq!(conn.ready(true, &mut shared), Next::Close, "the end behind the request is seen");
+        assert_eq!(
+            output_text(&conn).matches("200 OK").count(),
+            1,
+            "and the request is answered all the same"
+        );
+    }
+
+    #[test]
+    fn nothing_is_read_while_a_tail_is_unsent() {
+        let mut shared = fixed(&[b'x'; 3000]);
+        let mut fake = Fake::new(&[GET, GET]);
+        fake.write = Box::new(|_| Err(io::ErrorKind::WouldBlock.into()));
+        let mut conn = Conn::new(fake);
+        for _ in 0..3 {
+            assert_eq!(conn.ready(true, &mut shared), Next::Wait);
+            assert_eq!(conn.socket.reads, 1);
+        }
+        conn.socket.write = Box::new(|bytes| Ok(bytes.len()));
+        assert_eq!(run(&mut conn, &mut shared), Next::Wait);
+        assert_eq!(output_text(&conn).matches("200 OK").count(), 2);
+    }
+
+    #[test]
+    fn a_refusal_outlives_what_the_client_still_sends() {
+        let mut shared = fixed(b"");
+        let mut conn = Conn::new(Fake::new(&[b"bad\r\n\r\n", &[b'x'; 100_000]]));
+        assert_eq!(run(&mut conn, &mut shared), Next::Linger);
+        assert!(output_text(&conn).starts_with("HTTP/1.1 400 ") && conn.socket.is_shut.get());
+        assert!(conn.slot.is_none() && conn.socket.input.is_empty(), "it is read and thrown away");
+        conn.socket.is_ended = true;
+        assert_eq!(conn.ready(true, &mut shared), Next::Close);
+    }
+
+    #[test]
+    fn a_client_that_asked_for_the_close_and_sent_no_more_is_closed_at_once() {
+        let mut shared = fixed(b"");
+        for request in ["GET / HTTP/1.0\r\n\r\n", "GET / HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n"] {
+            let mut conn = Conn::new(Fake::new(&[request.as_bytes()]));
+            assert_eq!(conn.ready(false, &mut shared), Next::Close);
+            assert_eq!((conn.socket.reads, conn.socket.writes), (1, 1));
+        }
+    }
+
+    #[test]
+    fn a_body_that_is_too_large_or_held_back_is_answered_early_and_for_the_last_time() {
+        let mut shared = fixed(b"");
+        let too_large = format!("POST / HTTP/1.1\r\nHost: a\r\nContent-Length: {}\r\n\r\n", BODY_MAX + 1);
+        let held_back = "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 27\r\nExpect: 100-continue\r\n\r\n";
+        for head in [too_large.as_str(), held_back] {
+            let mut conn = Conn::new(Fake::new(&[head.as_bytes(), GET]));
+            assert_eq!(run(&mut conn, &mut shared), Next::Linger);
+            let output = output_text(&conn);
+            assert_eq!(output.matches("HTTP/1.1 ").count(), 1, "{output}");
+            assert!(output.contains("Connection: close\r\n"));
+        }
+    }
+
+    #[test]
+    fn a_server_that_ends_answers_what_has_arrived_and_closes() {
+        let mut shared = fixed(b"");
+        shared.is_ending = true;
+        let mut idle = Conn::new(Fake::new(&[]));
+        assert_eq!(idle.ready(true, &mut shared), Next::Close);
+        let mut busy = Conn::new(Fake::new(&[GET]));
+        busy.ready(true, &mut shared);
+        assert!(output_text(&busy).contains("Connection: close\r\n"));
+    }
+
+    const MAPPED_LEN: usize = READ_MAX as usize + 1000;
+    const GET_BIG: &[u8] = b"GET /small.txt HTTP/1.1\r\nHost: a\r\n\r\nGET /big HTTP/1.1\r\nHost: a\r\n\r\n";
+
+    fn tree_with_big() -> tempfile::TempDir {
+        let tree = tree();
+        fs::write(tree.path().join("big"), vec![b'B'; MAPPED_LEN]).unwrap();
+        tree
+    }
+
+    fn faulting_once(mut at_fault: impl FnMut() + 'static) -> Writing {
+        let mut has_faulted = false;
+        Box::new(move |bytes| {
+            if has_faulted {
+                return Ok(bytes.len());
+            }
+            has_faulted = true;
+            at_fault();
+            Err(io::Error::from_raw_os_error(libc::EFAULT))
+        })
+    }
+
+    /// The kernel met the end of the file before a byte of its response had left.
+    #[test]
+    fn a_mapping_that_fails_before_it_began_is_answered_anew() {
+        let tree = tree_with_big();
+        let big = tree.path().join("big");
+        let mut shared = directory(tree.path());
+        let mut fake = Fake::new(&[GET_BIG]);
+        fake.write = faulting_once(move || fs::write(&big, "now small").unwrap());
+        let mut conn = Conn::new(fake);
+        assert_eq!(run(&mut conn, &mut shared), Next::Wait);
+        let output = output_text(&conn);
+        assert_eq!(output.matches("200 OK").count(), 2, "{output}");
+        assert!(
+            output.contains("\r\n\r\nsmall\nHTTP/1.1 200 OK") && output.ends_with("\r\n\r\nnow small"),
+            "{output}"
+        );
+    }
+
+    #[test]
+    fn a_mapping_that_fails_again_and_again_costs_its_connection_only() {
+        let tree = tree_with_big();
+        let mut shared = directory(tree.path());
+        let mut fake = Fake::new(&[GET_BIG]);
+        fake.write = Box::new(|bytes| match bytes.len() > READ_MAX as usize {
+            true => Err(io::Error::from_raw_os_error(libc::EFAULT)),
+            false => Ok(bytes.len()),
+        });
+        let mut conn = Conn::new(fake);
+        assert_eq!(run(&mut conn, &mut shared), Next::Close);
+        assert_eq!(output_text(&conn).matches("200 OK").count(), 1, "what came before it has left");
+        assert!(shared.outbox.is_empty());
+    }
+
+    #[test]
+    fn a_file_cut_shorter_while_it_is_sent_cuts_the_connection() {
+        let tree = tree_with_big();
+        let mut shared = directory(tree.path());
+        let mut conn = Conn::new(Fake::new(&[GET_BIG]).narrow(10_000));
+        assert_eq!(conn.ready(true, &mut shared), Next::Wait);
+        let sent = conn.socket.output.len();
+        // Longer than what was sent, so that every byte of it could be read: only the size tells.
+        fs::File::options().write(true).open(tree.path().join("big")).unwrap().set_len(READ_MAX).unwrap();
+        assert_eq!(conn.ready(true, &mut shared), Next::Close);
+        assert_eq!(conn.socket.output.len(), sent);
+    }
+
+    #[test]
+    fn a_response_that_could_not_begin_is_made_when_it_can() {
+        let tree = tree_with_big();
+        let mut shared = directory(tree.path());
+        let mut fake = Fake::new(&[GET_BIG]);
+        fake.write = Box::new(|_| Err(io::ErrorKind::WouldBlock.into()));
+        let mut conn = Conn::new(fake);
+        for _ in 0..3 {
+            assert_eq!(conn.ready(true, &mut shared), Next::Wait, "it waits for room and does not spin");
+        }
+        fs::write(tree.path().join("big"), "now small").unwrap();
+        conn.socket.write = Box::new(|bytes| Ok(bytes.len()));
+        assert_eq!(run(&mut conn, &mut shared), Next::Wait);
+        assert!(output_text(&conn).ends_with("\r\n\r\nnow small"));
+    }
+}

@@ -1,0 +1,225 @@
+//! Everything before a connection exists: bind, socket options, and accepting in bounded bites.
+
+use std::io::{self, Write};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, ToSocketAddrs};
+use std::time::{Duration, Instant};
+
+use mio::net::{TcpListener, TcpStream};
+use socket2::{Domain, Protocol, Socket, Type};
+
+use crate::failure::{Failure, cause};
+
+/// Connections accepted before those that are open get their turn. Arbitrary.
+const ACCEPTS_PER_TURN: usize = 256;
+
+/// How long accepting rests when descriptors or memory have run out and no connection closes.
+const REST: Duration = Duration::from_millis(500);
+
+/// Time between two warnings.
+const WARN_EVERY: Duration = Duration::from_secs(1);
+
+/// Where to listen.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Address {
+    /// This port of every address, IPv4 and IPv6.
+    Every(u16),
+    /// This port of a host, by name or address.
+    Host(String, u16),
+}
+
+/// A listening socket, and whether somebody may be waiting at it.
+#[derive(Debug)]
+pub struct Listener {
+    socket: TcpListener,
+    address: SocketAddr,
+    is_ready: bool,
+    /// Descriptors or memory ran out; accepting rests until then, or until a connection closes.
+    rests_until: Option<Instant>,
+    warned: Option<Instant>,
+}
+
+impl Listener {
+    /// Listens on `address`, asking the kernel for a queue of `backlog` connections.
+    ///
+    /// # Errors
+    /// A sentence naming the address, what the system said, and what to try.
+    pub fn bind(address: &Address, backlog: u32) -> Result<Self, Failure> {
+        let bound = match address {
+            Address::Every(port) => {
+                // IPv6 may be off, in the kernel or on its interfaces.
+                let every_v6 = SocketAddr::from((Ipv6Addr::UNSPECIFIED, *port));
+                let every_v4 = SocketAddr::from((Ipv4Addr::UNSPECIFIED, *port));
+                listen(every_v6, false, backlog).or_else(|error| match error.raw_os_error() {
+                    Some(libc::EAFNOSUPPORT | libc::EADDRNOTAVAIL) => listen(every_v4, true, backlog),
+                    _ => Err(error),
+                })
+            }
+            Address::Host(host, port) => resolve(host, *port).and_then(|addresses| {
+                let mut last = io::Error::from(io::ErrorKind::AddrNotAvailable);
+                for address in addresses {
+                    match listen(address, true, backlog) {
+                        Ok(socket) => return Ok(socket),
+                        Err(error) => last = error,
+                    }
+                }
+                Err(last)
+            }),
+        };
+        let started = bound.and_then(|socket| {
+            let socket = TcpListener::from_std(socket.into());
+            Ok(Self {
+                address: socket.local_addr()?,
+                socket,
+                is_ready: true,
+                rests_until: None,
+                warned: None,
+            })
+        });
+        started.map_err(|error| Failure::refused(bind_sentence(address, &error)))
+    }
+
+    /// The address, with the real port.
+    pub fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// The socket, to be registered.
+    pub fn socket_mut(&mut self) -> &mut TcpListener {
+        &mut self.socket
+    }
+
+    /// Somebody may be waiting.
+    pub fn note_ready(&mut self) {
+        self.is_ready = true;
+    }
+
+    /// A connection has closed, so there is a descriptor again.
+    pub fn note_closed(&mut self) {
+        self.rests_until = None;
+    }
+
+    /// Whether to accept without waiting for an event.
+    pub fn is_ready(&self) -> bool {
+        self.is_ready && self.rests_until.is_none()
+    }
+
+    /// When accepting goes on after it ran out of something.
+    pub fn rests_until(&self) -> Option<Instant> {
+        self.rests_until
+    }
+
+    /// The connections to be accepted in this turn, at the most.
+    pub fn accepts_now(&mut self, now: Instant) -> usize {
+        self.rests_until = self.rests_until.filter(|&end| end > now);
+        if self.is_ready() { ACCEPTS_PER_TURN } else { 0 }
+    }
+
+    /// The next connection, if somebody waits and there is room.
+    pub fn accept(&mut self, now: Instant) -> Option<TcpStream> {
+        for _ in 0..ACCEPTS_PER_TURN {
+            match self.socket.accept() {
+                Ok((socket, _)) => return Some(socket),
+                Err(error) => match error.raw_os_error() {
+                    Some(libc::EAGAIN) => {
+                        self.is_ready = false;
+                        return None;
+                    }
+                    Some(libc::EMFILE | libc::ENFILE | libc::ENOBUFS | libc::ENOMEM) => {
+                        self.rests_until = Some(now + REST);
+                        self.warn(now, &error);
+                        return None;
+                    }
+                    // accept(2): errors already pending on the new socket; the next one is fine.
+                    _ => {}
+                },
+            }
+        }
+        None
+    }
+
+    fn warn(&mut self, now: Instant, error: &io::Error) {
+        if self.warned.is_none_or(|warned| now - warned >= WARN_EVERY) {
+            self.warned = Some(now);
+            // Nobody may be reading the warnings; serving goes on.
+            let _ =
+                writeln!(io::stderr(), "tared: accepting rests until a connection closes: {}", cause(error));
+        }
+    }
+}
+
+fn resolve(host: &str, port: u16) -> io::Result<Vec<SocketAddr>> {
+    match host.parse::<IpAddr>() {
+        Ok(address) => Ok(vec![(address, port).into()]),
+        Err(_) => (host, port).to_socket_addrs().map(Iterator::collect),
+    }
+}
+
+/// TCP_NODELAY is inherited by what is accepted (Linux), so it costs no call per connection.
+fn listen(address: SocketAddr, v6_only: bool, backlog: u32) -> io::Result<Socket> {
+    let socket = Socket::new(Domain::for_address(address), Type::STREAM, Some(Protocol::TCP))?;
+    if address.is_ipv6() {
+        socket.set_only_v6(v6_only)?;
+    }
+    socket.set_reuse_address(true)?;
+    socket.set_tcp_nodelay(true)?;
+    socket.set_nonblocking(true)?;
+    socket.bind(&address.into())?;
+    socket.listen(i32::try_from(backlog).unwrap_or(i32::MAX))?;
+    Ok(socket)
+}
+
+fn bind_sentence(address: &Address, error: &io::Error) -> String {
+    let (typed, port) = match address {
+        Address::Every(port) => (format!(":{port}"), *port),
+        Address::Host(host, port) if host.contains(':') => (format!("[{host}]:{port}"), *port),
+        Address::Host(host, port) => (format!("{host}:{port}"), *port),
+    };
+    let advice = match error.raw_os_error() {
+        Some(libc::EACCES) if port < 1024 => {
+            "ports below 1024 need root or CAP_NET_BIND_SERVICE; try --listen 127.0.0.1:8080"
+        }
+        Some(libc::EADDRINUSE) => {
+            "another program listens there; try another port, or port 0 for any free one"
+        }
+        Some(libc::EADDRNOTAVAIL) => "no interface here has this address; try --listen 127.0.0.1:8080",
+        _ => "try --listen 127.0.0.1:8080",
+    };
+    format!("cannot listen on --listen '{typed}': {} ({advice})", cause(error))
+}
+
+/// What the kernel makes of a `backlog`, where that is less: it caps silently (listen(2)).
+pub fn backlog_cap(backlog: u32) -> Option<u32> {
+    let somaxconn = std::fs::read_to_string("/proc/sys/net/core/somaxconn").ok()?;
+    somaxconn.trim().parse().ok().filter(|&cap| cap < backlog)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_refusal_names_option_value_cause_and_way_out() {
+        for (address, errno, parts) in [
+            (
+                Address::Host("0.0.0.0".into(), 80),
+                libc::EACCES,
+                ["--listen '0.0.0.0:80'", "permission denied", "CAP_NET_BIND_SERVICE"],
+            ),
+            (
+                Address::Every(8080),
+                libc::EADDRINUSE,
+                ["--listen ':8080'", "address already in use", "port 0"],
+            ),
+            (
+                Address::Host("fe80::1".into(), 1),
+                libc::EADDRNOTAVAIL,
+                ["--listen '[fe80::1]:1'", "cannot assign requested address", "try --listen"],
+            ),
+        ] {
+            let sentence = bind_sentence(&address, &io::Error::from_raw_os_error(errno));
+            for part in parts {
+                assert!(sentence.contains(part), "{sentence}");
+            }
+        }
+    }
+}

@@ -1,0 +1,241 @@
+//! The loop: wait, tick the clock once, let each connection that moved go on, accept, sweep.
+//!
+//! One thread, one [`Poll`]. Nothing here looks at a byte of HTTP. No error ends the loop but one of
+//! the poll itself; a client's trouble ends its own connection.
+
+use std::collections::VecDeque;
+use std::io::{self, Read};
+use std::time::{Duration, Instant};
+
+use mio::net::{TcpStream, UnixStream};
+use mio::{Events, Interest, Poll, Token};
+
+use crate::clock::Clock;
+use crate::conn::{Conn, Next, Shared};
+use crate::listener::Listener;
+use crate::outbox::Outbox;
+use crate::pool::Pool;
+use crate::site::Site;
+use crate::table::Table;
+
+// No connection is ever given these: `Table` leaves out the last generation.
+const LISTENER: Token = Token(usize::MAX);
+const STOP: Token = Token(usize::MAX - 1);
+
+/// Events taken from the kernel at once. Arbitrary; the rest come with the next wait.
+const EVENTS_MAX: usize = 1024;
+
+/// How long a connection is read from after its last response.
+const LINGER: Duration = Duration::from_secs(5);
+
+/// How long responses in flight may take when the server ends.
+const GRACE: Duration = Duration::from_secs(10);
+
+/// Turns of accepting when the server ends: whoever the kernel had taken in is not turned away, but
+/// those who come faster than they are accepted do not keep it from ending. Arbitrary.
+const ENDING_ACCEPTS_MAX: usize = 64;
+
+/// How the loop came to its end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Ended {
+    /// Asked once; the responses in flight have left, or their time was over.
+    InOrder,
+    /// Asked twice.
+    AtOnce,
+}
+
+#[derive(Debug)]
+struct Client {
+    conn: Conn<TcpStream>,
+    /// Whether it is on the ready list.
+    is_queued: bool,
+}
+
+/// The server.
+#[derive(Debug)]
+pub struct Server {
+    poll: Poll,
+    listener: Option<Listener>,
+    stop: UnixStream,
+    stops: usize,
+    clients: Table<Client>,
+    shared: Shared,
+    /// Connections that stopped before their socket said `WouldBlock`.
+    again: VecDeque<Token>,
+    /// Connections that linger, in the order of their ends.
+    lingering: VecDeque<(Instant, Token)>,
+    grace_ends: Option<Instant>,
+}
+
+impl Server {
+    /// A server of `site` on `listener`. It ends in order when a byte can be read from `stop`, and at
+    /// once at the second byte.
+    ///
+    /// # Errors
+    /// What epoll_create(2) and epoll_ctl(2) say.
+    pub fn new(mut listener: Listener, site: Site, clock: Clock, mut stop: UnixStream) -> io::Result<Self> {
+        let poll = Poll::new()?;
+        poll.registry().register(listener.socket_mut(), LISTENER, Interest::READABLE)?;
+        poll.registry().register(&mut stop, STOP, Interest::READABLE)?;
+        Ok(Self {
+            poll,
+            listener: Some(listener),
+            stop,
+            stops: 0,
+            clients: Table::new(),
+            shared: Shared {
+                pool: Pool::default(),
+                outbox: Outbox::default(),
+                site,
+                clock,
+                is_ending: false,
+            },
+            again: VecDeque::new(),
+            lingering: VecDeque::new(),
+            grace_ends: None,
+        })
+    }
+
+    /// Serves until it is asked to stop.
+    ///
+    /// # Errors
+    /// What epoll_wait(2) says.
+    pub fn run(&mut self) -> io::Result<Ended> {
+        let mut events = Events::with_capacity(EVENTS_MAX);
+        loop {
+            match self.poll.poll(&mut events, self.timeout()) {
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
+                polled => polled?,
+            }
+            self.shared.clock.tick();
+            let turns = self.again.len();
+            for event in &events {
+                match event.token() {
+                    LISTENER => self.listener.iter_mut().for_each(Listener::note_ready),
+                    STOP => self.read_stop(),
+                    token => self.drive(token, event.is_read_closed()),
+                }
+            }
+            for _ in 0..turns {
+                let Some(token) = self.again.pop_front() else { break };
+                if let Some(client) = self.clients.get_mut(token) {
+                    client.is_queued = false;
+                    self.drive(token, true);
+                }
+            }
+            self.accept();
+            self.expire();
+            if let Some(ended) = self.ended() {
+                return Ok(ended);
+            }
+        }
+    }
+
+    /// How long the loop may sleep.
+    fn timeout(&self) -> Option<Duration> {
+        let listener = self.listener.as_ref();
+        if !self.again.is_empty() || listener.is_some_and(Listener::is_ready) {
+            return Some(Duration::ZERO);
+        }
+        let deadlines = [
+            self.lingering.front().map(|&(end, _)| end),
+            listener.and_then(Listener::rests_until),
+            self.shared.site.next_sweep(),
+            self.grace_ends,
+        ];
+        let next = deadlines.into_iter().flatten().min()?;
+        Some(next.saturating_duration_since(self.shared.clock.now()))
+    }
+
+    /// Lets one connection go on.
+    fn drive(&mut self, token: Token, may_have_ended: bool) {
+        let Some(client) = self.clients.get_mut(token) else { return };
+        match client.conn.ready(may_have_ended, &mut self.shared) {
+            Next::Wait => {}
+            Next::Again if client.is_queued => {}
+            Next::Again => {
+                client.is_queued = true;
+                self.again.push_back(token);
+            }
+            Next::Linger => self.lingering.push_back((self.shared.clock.now() + LINGER, token)),
+            Next::Close => self.remove(token),
+        }
+    }
+
+    fn remove(&mut self, token: Token) {
+        self.clients.remove(token);
+        if let Some(listener) = &mut self.listener {
+            listener.note_closed();
+        }
+    }
+
+    fn accept(&mut self) {
+        let now = self.shared.clock.now();
+        let accepts = self.listener.as_mut().map_or(0, |listener| listener.accepts_now(now));
+        for _ in 0..accepts {
+            let Some(socket) = self.listener.as_mut().and_then(|listener| listener.accept(now)) else {
+                break;
+            };
+            self.welcome(socket);
+        }
+    }
+
+    /// Reads before it waits: a request that is there already is answered, and a connection that ends
+    /// with it never meets the poll.
+    fn welcome(&mut self, socket: TcpStream) {
+        let token = self.clients.insert(Client { conn: Conn::new(socket), is_queued: false });
+        self.drive(token, false);
+        let Some(client) = self.clients.get_mut(token) else { return };
+        // Registering reports what is there at once, so nothing that came since the read is missed.
+        let interest = Interest::READABLE | Interest::WRITABLE;
+        if self.poll.registry().register(client.conn.socket_mut(), token, interest).is_err() {
+            self.remove(token);
+        }
+    }
+
+    /// Ends what has lingered long enough, and drops what nobody asks for.
+    fn expire(&mut self) {
+        let now = self.shared.clock.now();
+        while self.lingering.front().is_some_and(|&(end, _)| end <= now) {
+            if let Some((_, token)) = self.lingering.pop_front() {
+                self.remove(token);
+            }
+        }
+        self.shared.site.sweep(now);
+    }
+
+    fn read_stop(&mut self) {
+        let mut bytes = [0; 16];
+        while let Ok(n @ 1..) = self.stop.read(&mut bytes) {
+            self.stops += n;
+        }
+        if self.stops > 0 && !self.shared.is_ending {
+            self.begin_to_end();
+        }
+    }
+
+    /// Accepts who is waiting, answers what has arrived, and closes whoever is owed nothing.
+    fn begin_to_end(&mut self) {
+        for _ in 0..ENDING_ACCEPTS_MAX {
+            if !self.listener.as_ref().is_some_and(Listener::is_ready) {
+                break;
+            }
+            self.accept();
+        }
+        self.listener = None;
+        self.shared.is_ending = true;
+        self.grace_ends = Some(self.shared.clock.now() + GRACE);
+        for token in self.clients.tokens() {
+            self.drive(token, true);
+        }
+    }
+
+    fn ended(&self) -> Option<Ended> {
+        match (self.stops, self.grace_ends) {
+            (0, _) => None,
+            (1, Some(end)) if !self.clients.is_empty() && self.shared.clock.now() < end => None,
+            (1, _) => Some(Ended::InOrder),
+            _ => Some(Ended::AtOnce),
+        }
+    }
+}
