@@ -1,0 +1,403 @@
+//! What was typed (clap) → what it means ([`Settings`], with no `Option` left to interpret).
+//!
+//! clap knows names, defaults and help; every value is interpreted here, so that every refusal is one
+//! sentence naming the option, the value, the cause and what to try.
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+
+use clap::builder::FalseyValueParser;
+use clap::error::ErrorKind;
+use clap::parser::ValueSource;
+use clap::{ArgMatches, Args, Command, FromArgMatches};
+
+use crate::failure::Failure;
+use crate::head::{Field, Status};
+use crate::listener::Address;
+use crate::mime;
+
+/// What tared is asked to do.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Settings {
+    /// Where to listen.
+    pub address: Address,
+    /// Pending connections asked of the kernel.
+    pub backlog: u32,
+    /// Fields added to every successful response.
+    pub fields: Vec<Field>,
+    /// What to serve.
+    pub serve: Serve,
+}
+
+/// What is served.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Serve {
+    /// A directory.
+    Directory {
+        /// Its path.
+        path: PathBuf,
+        /// Files served for a directory; the first that is there.
+        index_names: Vec<String>,
+    },
+    /// One response to everything.
+    Fixed {
+        /// Its status.
+        status: Status,
+        /// Its Content-Type, if it has one.
+        content_type: Option<String>,
+        /// Its body.
+        body: BodySource,
+    },
+}
+
+/// Where the body of a fixed response comes from.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum BodySource {
+    /// The command line.
+    Text(Vec<u8>),
+    /// A file.
+    File(PathBuf),
+    /// So many zero bytes.
+    Zeros(u64),
+}
+
+/// Fields that tared writes itself, from the connection, the body and the clock.
+const COMPUTED: [&str; 4] = ["Connection", "Content-Length", "Date", "Transfer-Encoding"];
+
+/// Fields that tared writes itself from the file it serves.
+const COMPUTED_OF_FILES: [&str; 4] = ["Accept-Ranges", "Content-Range", "ETag", "Last-Modified"];
+
+const ABOUT: &str =
+    "A minimal raw-socket static file server, and the zero-overhead baseline target of a benchmark";
+
+const AFTER_HELP: &str = "\
+Every option also reads the environment variable shown with it; what is typed
+wins. A variable gives a repeatable option several values, one a line.
+
+Prints one line to standard output when it accepts connections. SIGINT and
+SIGTERM: finishes the responses in flight (10 s at most) and ends; a second one
+ends at once. Exit status: 0 ended in order, 1 the system refused or ended at
+once, 2 the command line is wrong.
+
+Examples:
+  tared public/                  serve a directory on 127.0.0.1:8080
+  tared --listen :8080 public/   on every address, IPv4 and IPv6
+  tared --fixed                  an empty 200 for every request
+  tared --fixed --body 'Hi\\n'    a small body; --size 1m for a larger one";
+
+#[derive(Args, Debug)]
+struct Typed {
+    /// Directory to serve [default: the current one]
+    #[arg(value_name = "DIR")]
+    dir: Option<PathBuf>,
+
+    /// Answer every request with one precomputed response
+    #[arg(long, env = "TARED_FIXED", value_parser = FalseyValueParser::new())]
+    fixed: bool,
+
+    /// HOST:PORT, [IPV6]:PORT, or :PORT for every address, IPv4 and IPv6; port
+    /// 0 is any free one
+    #[arg(long, env = "TARED_LISTEN", value_name = "ADDR", default_value = "127.0.0.1:8080")]
+    listen: String,
+
+    /// File served for a directory; repeatable [default: index.html]
+    #[arg(long, env = "TARED_INDEX", value_name = "NAME")]
+    index: Vec<String>,
+
+    /// Field added to every successful response; repeatable
+    #[arg(long, env = "TARED_HEADER", value_name = "NAME: VALUE")]
+    header: Vec<String>,
+
+    /// Pending connections asked of the kernel
+    #[arg(long, env = "TARED_BACKLOG", value_name = "N", default_value = "4096")]
+    backlog: String,
+
+    /// Response body; \n, \r, \t, \\ understood in TEXT [default: empty]
+    #[arg(long, env = "TARED_BODY", value_name = "TEXT|@FILE", help_heading = "With --fixed")]
+    body: Option<OsString>,
+
+    /// A body of N zero bytes instead (k, m, g: times 1024)
+    #[arg(long, env = "TARED_SIZE", value_name = "N[k|m|g]", help_heading = "With --fixed")]
+    size: Option<String>,
+
+    /// Response status [default: 200]
+    #[arg(long, env = "TARED_STATUS", value_name = "CODE", help_heading = "With --fixed")]
+    status: Option<String>,
+
+    /// Content-Type [default: text/html without --body, else by FILE's
+    /// extension or text/plain; charset=utf-8]
+    #[arg(long = "type", env = "TARED_TYPE", value_name = "MIME", help_heading = "With --fixed")]
+    content_type: Option<String>,
+}
+
+/// The command, for help and its like.
+pub fn command() -> Command {
+    let command = Command::new("tared")
+        .version(env!("CARGO_PKG_VERSION"))
+        .about(ABOUT)
+        .after_help(AFTER_HELP)
+        .override_usage("tared [OPTIONS] [DIR]\n       tared --fixed [OPTIONS]")
+        .term_width(80);
+    Typed::augment_args(command).mut_args(|arg| arg.hide_env_values(true))
+}
+
+/// Interprets a command line, its program name included, and the environment.
+///
+/// # Errors
+/// A sentence naming the option, the value, the cause and what to try. Help and version count as
+/// errors too, of status 0, whose text is for standard output: see [`Stop`].
+pub fn settings(args: impl IntoIterator<Item = OsString>) -> Result<Settings, Stop> {
+    let matches = command().try_get_matches_from(args).map_err(|error| match error.kind() {
+        ErrorKind::DisplayHelp | ErrorKind::DisplayVersion => Stop::Text(error.to_string()),
+        _ => Stop::Failure(Failure::usage(first_sentence(&error.to_string()))),
+    })?;
+    let typed = Typed::from_arg_matches(&matches).map_err(|error| Failure::usage(error.to_string()))?;
+    Ok(interpret(typed, &matches)?)
+}
+
+/// Why there is nothing to serve.
+#[derive(Debug)]
+pub enum Stop {
+    /// Somebody asked for this text.
+    Text(String),
+    /// Something is wrong.
+    Failure(Failure),
+}
+
+impl From<Failure> for Stop {
+    fn from(failure: Failure) -> Self {
+        Stop::Failure(failure)
+    }
+}
+
+fn interpret(typed: Typed, matches: &ArgMatches) -> Result<Settings, Failure> {
+    let index_names = values(typed.index, "index", matches);
+    let serve = if typed.fixed {
+        if let Some(dir) = typed.dir {
+            return Err(Failure::usage(format!(
+                "--fixed does not go with DIR '{}': it answers without files (leave out one of the two)",
+                dir.display()
+            )));
+        }
+        if !index_names.is_empty() {
+            return Err(Failure::usage(format!(
+                "--index '{}' does not go with --fixed: it needs a directory (leave out one of the two)",
+                index_names.join("\n")
+            )));
+        }
+        fixed(typed.status.as_deref(), typed.content_type, typed.body, typed.size.as_deref())?
+    } else {
+        let given = [
+            ("--body", typed.body.as_ref().map(|body| body.to_string_lossy().into_owned())),
+            ("--size", typed.size),
+            ("--status", typed.status),
+            ("--type", typed.content_type),
+        ];
+        if let Some((option, Some(value))) = given.into_iter().find(|(_, value)| value.is_some()) {
+            return Err(Failure::usage(format!(
+                "{option} '{value}' does not go with a directory: it describes the one fixed response (add --fixed)"
+            )));
+        }
+        let path = typed.dir.unwrap_or_else(|| PathBuf::from("."));
+        let index_names = if index_names.is_empty() { vec!["index.html".to_owned()] } else { index_names };
+        for name in &index_names {
+            check_index_name(name)?;
+        }
+        Serve::Directory { path, index_names }
+    };
+    let fields = values(typed.header, "header", matches);
+    let is_directory = matches!(serve, Serve::Directory { .. });
+    Ok(Settings {
+        address: address(&typed.listen)?,
+        backlog: backlog(&typed.backlog)?,
+        fields: fields.iter().map(|text| field(text, is_directory)).collect::<Result<_, _>>()?,
+        serve,
+    })
+}
+
+/// The values of a repeatable option; one from the environment holds one a line.
+fn values(values: Vec<String>, id: &str, matches: &ArgMatches) -> Vec<String> {
+    if matches.value_source(id) == Some(ValueSource::EnvVariable) {
+        return values.iter().flat_map(|value| value.lines()).map(str::to_owned).collect();
+    }
+    values
+}
+
+fn address(text: &str) -> Result<Address, Failure> {
+    let refuse = |cause: &str| {
+        Failure::usage(format!("--listen '{text}': {cause} (try HOST:PORT, as in --listen 127.0.0.1:8080)"))
+    };
+    let (host, port) = text.rsplit_once(':').ok_or_else(|| refuse("there is no port"))?;
+    let port = match port.parse::<u16>() {
+        Ok(port) if port_is_plain(text, host) => port,
+        _ => return Err(refuse("the port is no number from 0 to 65535")),
+    };
+    let is_bracketed = host.starts_with('[') && host.ends_with(']');
+    match host.strip_prefix('[').and_then(|host| host.strip_suffix(']')) {
+        _ if host.is_empty() => Ok(Address::Every(port)),
+        Some(v6) if v6.parse::<std::net::Ipv6Addr>().is_ok() => Ok(Address::Host(v6.to_owned(), port)),
+        _ if is_bracketed || host.contains(['[', ']']) => {
+            Err(refuse("what stands in brackets is no IPv6 address"))
+        }
+        _ if host.contains(':') => Err(refuse("an IPv6 address stands in brackets, as in [::1]:8080")),
+        _ if host.contains(|c: char| c.is_whitespace() || c == '/') => Err(refuse("this is no host")),
+        _ => Ok(Address::Host(host.to_owned(), port)),
+    }
+}
+
+/// `parse` takes a plus sign, which no port has.
+fn port_is_plain(text: &str, host: &str) -> bool {
+    text[host.len() + 1..].bytes().all(|byte| byte.is_ascii_digit())
+}
+
+fn backlog(text: &str) -> Result<u32, Failure> {
+    match text.parse() {
+        Ok(backlog @ 1..=0x7fff_ffff) => Ok(backlog),
+        _ => Err(Failure::usage(format!(
+            "--backlog '{text}': this is no number from 1 to 2147483647 (try --backlog 4096)"
+        ))),
+    }
+}
+
+fn check_index_name(name: &str) -> Result<(), Failure> {
+    if name.is_empty() || name.contains(['/', '\0']) || name == "." || name == ".." {
+        return Err(Failure::usage(format!(
+            "--index '{name}': this is no name of a file in a directory (try --index index.html)"
+        )));
+    }
+    Ok(())
+}
+
+/// `NAME: VALUE` (RFC 9110 §5.1, §5.5).
+fn field(text: &str, is_directory: bool) -> Result<Field, Failure> {
+    let refuse = |cause: &str| {
+        Failure::usage(format!(
+            "--header '{}': {cause} (try --header 'Cache-Control: no-store')",
+            text.escape_debug()
+        ))
+    };
+    let (name, value) = text.split_once(':').ok_or_else(|| refuse("there is no colon"))?;
+    let is_token = |c: char| c.is_ascii_alphanumeric() || "!#$%&'*+-.^_`|~".contains(c);
+    if name.is_empty() || !name.chars().all(is_token) {
+        return Err(refuse("what stands before the colon is no field name"));
+    }
+    if text.contains(['\r', '\n']) {
+        return Err(refuse("a field holds no line break"));
+    }
+    let value = value.trim_matches([' ', '\t']);
+    if value.contains(|c: char| c.is_ascii_control() && c != '\t') {
+        return Err(refuse("a field holds no control characters"));
+    }
+    let names = |list: &[&str]| list.iter().any(|own| own.eq_ignore_ascii_case(name));
+    if names(&COMPUTED) || (is_directory && names(&COMPUTED_OF_FILES)) {
+        return Err(refuse("tared computes this field itself"));
+    }
+    Ok(Field::new(name, value))
+}
+
+fn fixed(
+    status: Option<&str>,
+    content_type: Option<String>,
+    body: Option<OsString>,
+    size: Option<&str>,
+) -> Result<Serve, Failure> {
+    let status = self::status(status.unwrap_or("200"))?;
+    let default_type = match &body {
+        None => "text/html".to_owned(),
+        Some(body) => match body.as_encoded_bytes() {
+            [b'@', file @ ..] if file.contains(&b'.') => mime::content_type(file),
+            _ => "text/plain; charset=utf-8".to_owned(),
+        },
+    };
+    let body = match (body, size) {
+        (Some(body), Some(size)) => {
+            return Err(Failure::usage(format!(
+                "--size '{size}' does not go with --body '{}': each of them is the whole body (leave out one)",
+                body.display()
+            )));
+        }
+        (None, None) => BodySource::Text(Vec::new()),
+        (None, Some(size)) => BodySource::Zeros(self::size(size)?),
+        (Some(body), None) => body_source(body)?,
+    };
+    let is_empty = match &body {
+        BodySource::Text(text) => text.is_empty(),
+        BodySource::Zeros(n) => *n == 0,
+        BodySource::File(_) => false,
+    };
+    if status.is_bodiless() && !is_empty {
+        return Err(Failure::usage(format!(
+            "--status '{}': a response with this status has no body (leave out --body and --size)",
+            status.0
+        )));
+    }
+    if let Some(text) = &content_type
+        && (text.is_empty() || text.contains(|c: char| c.is_ascii_control()))
+    {
+        return Err(Failure::usage(format!(
+            "--type '{}': this is no media type (try --type text/plain)",
+            text.escape_debug()
+        )));
+    }
+    let content_type = content_type.or((!status.is_bodiless()).then_some(default_type));
+    Ok(Serve::Fixed { status, content_type, body })
+}
+
+fn status(text: &str) -> Result<Status, Failure> {
+    match text.parse() {
+        Ok(code @ 200..=599) if text.len() == 3 => Ok(Status(code)),
+        _ => Err(Failure::usage(format!(
+            "--status '{text}': this is no final HTTP status from 200 to 599 (try --status 200)"
+        ))),
+    }
+}
+
+fn size(text: &str) -> Result<u64, Failure> {
+    let (digits, shift) = match text.char_indices().last() {
+        Some((at, 'k' | 'K')) => (&text[..at], 10),
+        Some((at, 'm' | 'M')) => (&text[..at], 20),
+        Some((at, 'g' | 'G')) => (&text[..at], 30),
+        _ => (text, 0),
+    };
+    let is_number = !digits.is_empty() && digits.bytes().all(|byte| byte.is_ascii_digit());
+    let bytes = digits.parse::<u64>().ok().and_then(|n| n.checked_mul(1 << shift));
+    bytes.filter(|_| is_number).ok_or_else(|| {
+        Failure::usage(format!(
+            "--size '{text}': this is no number of bytes with k, m or g behind it (try --size 64k)"
+        ))
+    })
+}
+
+fn body_source(body: OsString) -> Result<BodySource, Failure> {
+    use std::os::unix::ffi::{OsStrExt, OsStringExt};
+    if let [b'@', path @ ..] = body.as_bytes() {
+        return Ok(BodySource::File(PathBuf::from(OsString::from_vec(path.to_vec()))));
+    }
+    let mut text = Vec::with_capacity(body.len());
+    let mut bytes = body.as_bytes().iter();
+    while let Some(&byte) = bytes.next() {
+        text.push(match byte {
+            b'\\' => match bytes.next() {
+                Some(b'n') => b'\n',
+                Some(b'r') => b'\r',
+                Some(b't') => b'\t',
+                Some(b'\\') => b'\\',
+                _ => {
+                    return Err(Failure::usage(format!(
+                        "--body '{}': a backslash stands before n, r, t or a backslash (write \\\\ for one)",
+                        body.display()
+                    )));
+                }
+            },
+            byte => byte,
+        });
+    }
+    Ok(BodySource::Text(text))
+}
+
+/// The gist of what clap says, on one line.
+fn first_sentence(text: &str) -> String {
+    let gist = text.split("\n\n").next().unwrap_or(text);
+    let words: Vec<&str> = gist.trim_start_matches("error: ").split_whitespace().collect();
+    format!("{} (try tared --help)", words.join(" "))
+}

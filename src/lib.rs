@@ -1,0 +1,72 @@
+//! `tared`: a minimal raw-socket static file server, and the zero-overhead baseline target of a
+//! benchmark.
+//!
+//! A single-threaded mio event loop accepts connections, parses requests with httparse into reusable
+//! pooled parser slots, and writes precomputed keep-alive/close response buffers or mmapped file
+//! bytes. Bytes flow down this list, decisions are values, and borrowing points one way.
+//!
+//! # Start
+//! - [`cli`]: what was typed → what it means
+//! - [`open`]: what is to be served → the site, opened
+//! - [`listener`]: bind, socket options, accepting in bounded bites
+//! - [`failure`]: one sentence and an exit status
+//!
+//! # The path of one request
+//! - [`server`]: wait, tick the clock, token → connection
+//! - [`table`]: the open connections under tokens that never come again
+//! - [`conn`]: one client's life: the only read and the only write
+//! - [`pool`]: reusable parser slots
+//! - [`request`]: bytes → the few facts that change the answer
+//! - [`framing`]: request bodies, skipped
+//! - [`site`]: request → response
+//! - [`target`]: request target → path
+//! - [`files`]: path → entry, cached
+//! - [`beneath`]: path → open file, never outside the root
+//! - [`mime`]: name → Content-Type
+//! - [`head`]: precomputed responses
+//! - [`refusal`]: why not, in words
+//! - [`clock`]: the only clock
+//! - [`outbox`]: the batch on its way out, and its unsent tail
+//! - `sys`: all `unsafe`
+//!
+//! # Invariants
+//! - **Mapped bytes are only ever handed to the kernel.** [`head::Body`] gives out slices for writing
+//!   and nothing else. While a mapped body is being sent, its file's size is checked before each
+//!   further write; if it was cut shorter the connection is cut too, so that the client sees a short
+//!   body and not a wrong one. If not a byte of the response has left, its request is answered anew.
+//! - **A response is immutable.** Date is stamped into the copy that goes out, not into the template,
+//!   so a template can be shared, evicted and outlived freely.
+//! - **Small files are read, larger ones mapped.** What is read cannot change under its head: a file
+//!   that is cut shorter in place cannot show the zeros of its last page under the old length. The
+//!   kernel copies from our memory at the price of copying from the page cache.
+//! - **Readiness is edge-triggered**, registered once. Whoever stops before `WouldBlock` goes on the
+//!   ready list.
+//! - **While a tail is unsent nothing is parsed**, and an idle connection owns no buffer.
+//! - **A body is skipped before its request is answered**, so that a malformed one is refused and no
+//!   client is answered before it has spoken; but a client that waits (`Expect`), or whose body is
+//!   too large to skip, is answered at once and for the last time.
+//!
+//! # Absent on purpose
+//! No clock outside [`clock`], no `unsafe` outside `sys`, no thread, no logging on the request path,
+//! no cached absence, no TLS, no HTTP/2, no proxying, no uploads.
+
+pub mod beneath;
+pub mod cli;
+pub mod clock;
+pub mod conn;
+pub mod failure;
+pub mod files;
+pub mod framing;
+pub mod head;
+pub mod listener;
+pub mod mime;
+pub mod open;
+pub mod outbox;
+pub mod pool;
+pub mod refusal;
+pub mod request;
+pub mod server;
+pub mod site;
+mod sys;
+pub mod table;
+pub mod target;

@@ -1,0 +1,71 @@
+//! What is to be served → the site, with everything opened that it needs, or a sentence why not.
+
+use std::fs;
+use std::io;
+use std::path::Path;
+
+use memmap2::MmapMut;
+
+use crate::beneath::Root;
+use crate::cli::{BodySource, Serve, Settings};
+use crate::clock::Clock;
+use crate::failure::{Failure, cause};
+use crate::files::Files;
+use crate::head::{Body, Field, Response};
+use crate::site::Site;
+
+/// Opens the site, and says in a few words what it does.
+///
+/// # Errors
+/// A sentence naming the directory or file, what the system said, and what to try.
+pub fn site(settings: &Settings, clock: &Clock) -> Result<(Site, String), Failure> {
+    match &settings.serve {
+        Serve::Directory { path, index_names } => {
+            let root =
+                Root::open(path).map_err(|error| Failure::refused(directory_sentence(path, &error)))?;
+            let files = Files::new(root, index_names.clone(), settings.fields.clone(), clock.now());
+            Ok((Site::files(files), format!("serving {}", path.display())))
+        }
+        Serve::Fixed { status, content_type, body } => {
+            let body = fixed_body(body)?;
+            let summary = format!("answering {}, {} bytes,", status.0, body.len());
+            let mut defaults = vec![Field::new("Server", "tared")];
+            defaults.extend(content_type.as_ref().map(|value| Field::new("Content-Type", value.as_str())));
+            let fields = Field::merged(defaults, &settings.fields);
+            Ok((Site::fixed(Response::new(*status, &fields, body)), summary))
+        }
+    }
+}
+
+fn fixed_body(source: &BodySource) -> Result<Body, Failure> {
+    match source {
+        BodySource::Text(text) => Ok(Body::Bytes(text.clone())),
+        BodySource::File(path) => fs::read(path).map(Body::Bytes).map_err(|error| {
+            let path = path.display();
+            Failure::refused(format!("cannot read --body '@{path}': {} (try another file)", cause(&error)))
+        }),
+        BodySource::Zeros(0) => Ok(Body::None),
+        BodySource::Zeros(n) => zeros(*n).map(Body::Zeros).map_err(|error| {
+            Failure::refused(format!(
+                "cannot have --size '{n}' bytes: {} (try a smaller size)",
+                cause(&error)
+            ))
+        }),
+    }
+}
+
+/// Anonymous pages that are never written to: all of them are the kernel's one page of zeros.
+fn zeros(n: u64) -> io::Result<memmap2::Mmap> {
+    let len = usize::try_from(n).map_err(|_| io::ErrorKind::FileTooLarge)?;
+    MmapMut::map_anon(len)?.make_read_only()
+}
+
+fn directory_sentence(path: &Path, error: &io::Error) -> String {
+    let advice = match error.kind() {
+        io::ErrorKind::NotFound => "name one that is there, as in tared public/",
+        io::ErrorKind::NotADirectory => "name the directory that it is in",
+        io::ErrorKind::PermissionDenied => "let the user who runs tared read it",
+        _ => "try another directory",
+    };
+    format!("cannot serve DIR '{}': {} ({advice})", path.display(), cause(error))
+}
