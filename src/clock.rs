@@ -52,6 +52,11 @@ impl Clock {
         &self.date
     }
 
+    /// The year of [`Clock::date`].
+    pub fn year(&self) -> u16 {
+        self.date[12..16].iter().fold(0, |year, digit| year * 10 + u16::from(digit - b'0'))
+    }
+
     /// The wall clock, read anew: for the slow paths that compare with a file's times.
     pub fn wall(&self) -> SystemTime {
         SystemTime::now()
@@ -75,6 +80,37 @@ pub fn imf_fixdate(time: SystemTime) -> Option<Date> {
     let mut date = [0; DATE_LEN];
     write!(&mut date[..], "{}", HttpDate::from(time)).ok()?;
     Some(date)
+}
+
+/// Reads an HTTP-date in any of its three forms (RFC 9110 §5.6.7); `None` for what is none.
+///
+/// The two digits of a year in RFC 850's form mean the year that is at most 50 years ahead of
+/// `this_year`.
+pub fn parse_http_date(text: &[u8], this_year: u16) -> Option<SystemTime> {
+    let text = std::str::from_utf8(text).ok()?;
+    match rfc850_as_imf_fixdate(text, this_year) {
+        Some(date) => httpdate::parse_http_date(&date).ok(),
+        None => httpdate::parse_http_date(text).ok(),
+    }
+}
+
+/// `Sunday, 06-Nov-94 08:49:37 GMT` → `Sun, 06 Nov 1994 08:49:37 GMT`.
+fn rfc850_as_imf_fixdate(text: &str, this_year: u16) -> Option<String> {
+    let (weekday, rest) = text.split_once(", ")?;
+    let is_weekday =
+        ["Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday"].contains(&weekday);
+    let (date, time) = rest.split_once(' ')?;
+    let mut parts = date.split('-');
+    let (day, month, digits, None) = (parts.next()?, parts.next()?, parts.next()?, parts.next()) else {
+        return None;
+    };
+    let is_two_digits = digits.len() == 2 && digits.bytes().all(|byte| byte.is_ascii_digit());
+    if !is_weekday || !is_two_digits {
+        return None;
+    }
+    let this_century = this_year / 100 * 100 + digits.parse::<u16>().ok()?;
+    let year = if this_century > this_year + 50 { this_century - 100 } else { this_century };
+    Some(format!("{}, {day} {month} {year} {time}", &weekday[..3]))
 }
 
 #[cfg(test)]
@@ -136,5 +172,56 @@ mod tests {
         clock.tick();
         assert!(clock.date().ends_with(b" GMT"));
         assert!(clock.date_until > clock.now() && clock.date_until <= clock.now() + Duration::from_secs(1));
+    }
+
+    #[test]
+    fn the_three_forms_of_a_date() {
+        // RFC 9110 §5.6.7
+        let example = UNIX_EPOCH + Duration::from_secs(784_111_777);
+        for text in
+            ["Sun, 06 Nov 1994 08:49:37 GMT", "Sunday, 06-Nov-94 08:49:37 GMT", "Sun Nov  6 08:49:37 1994"]
+        {
+            assert_eq!(parse_http_date(text.as_bytes(), 2026), Some(example), "{text}");
+        }
+        for text in [
+            "",
+            "784111777",
+            "Sun, 06 Nov 1994 08:49:37",
+            "Sun, 06 Nov 1994 08:49:37 UTC",
+            "Mon, 06 Nov 1994 08:49:37 GMT",
+            "Sun, 31 Feb 1999 08:49:37 GMT",
+            "Sun, 06 Nov 1994 08:60:37 GMT",
+            "Sun, 06-Nov-94 08:49:37 GMT",
+            "Sunday, 06-Nov-1994 08:49:37 GMT",
+            "Sunday, 06-Nov-9x 08:49:37 GMT",
+            "Sunday, 06-Nov-94-1 08:49:37 GMT",
+            "\u{661}\u{662}, \u{663}",
+        ] {
+            assert_eq!(parse_http_date(text.as_bytes(), 2026), None, "{text}");
+        }
+        assert_eq!(parse_http_date(b"\xff", 2026), None);
+    }
+
+    /// RFC 9110 §5.6.7: what appears to be more than 50 years ahead is in the past.
+    #[test]
+    fn two_digit_years() {
+        for (this_year, digits, year) in [
+            (2026, "26", 2026),
+            (2026, "76", 2076),
+            (2026, "77", 1977),
+            (2026, "99", 1999),
+            (2026, "00", 2000),
+            (2060, "05", 2005),
+        ] {
+            let as_imf = rfc850_as_imf_fixdate(&format!("Sunday, 06-Nov-{digits} 08:49:37 GMT"), this_year);
+            assert_eq!(as_imf, Some(format!("Sun, 06 Nov {year} 08:49:37 GMT")));
+        }
+    }
+
+    #[test]
+    fn the_year_is_the_dates() {
+        let mut clock = Clock::start();
+        clock.date = *b"Fri, 31 Dec 2026 23:59:59 GMT";
+        assert_eq!(clock.year(), 2026);
     }
 }

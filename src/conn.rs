@@ -23,8 +23,8 @@ use crate::framing::{BODY_MAX, Framing, Skip, Skipped};
 use crate::outbox::{Mark, Outbox, Sent};
 use crate::pool::{Pool, Slot};
 use crate::refusal::Refusal;
-use crate::request::{self, Method, Parsed, Request};
-use crate::site::Site;
+use crate::request::{self, Expectation, Method, Parsed, Request};
+use crate::site::{Answer, Site};
 
 /// Reads and batches of one connection before another gets its turn. Arbitrary: enough for any
 /// pipelining that was seen, little enough that thousands of others do not wait for long.
@@ -302,10 +302,19 @@ impl Answered {
 impl Shared {
     /// Puts the response to `request` into the batch; returns whether it is sent from a mapping.
     fn respond(&mut self, request: &Request<'_>, is_kept: bool) -> bool {
-        let response = self.site.response(request, &self.clock);
-        let with_body = request.method != Method::Head;
-        self.outbox.push(&response, is_kept, with_body, self.clock.date());
-        with_body && response.is_mapped()
+        let date = self.clock.date();
+        match self.site.answer(request, &self.clock) {
+            Answer::Whole(response) => {
+                let with_body = request.method != Method::Head;
+                self.outbox.push(&response, is_kept, with_body, date);
+                with_body && response.is_mapped()
+            }
+            Answer::Parts(representation, spans) => {
+                let boundary = self.site.boundary();
+                representation.push_parts(&spans, is_kept, date, boundary, &mut self.outbox);
+                representation.whole.is_mapped()
+            }
+        }
     }
 }
 
@@ -337,7 +346,9 @@ fn look(slot: &Slot, state: State) -> Unread<'_> {
                 Framing::Length(0) => return Unread::Request { request, len, is_early: false },
                 // RFC 9110 §10.1.1: the final status comes at once. A client may then keep its body
                 // back, and what it sends next must not be taken for it: this request is the last.
-                _ if request.expects_continue => return Unread::Request { request, len, is_early: true },
+                _ if request.expectation != Expectation::None => {
+                    return Unread::Request { request, len, is_early: true };
+                }
                 Framing::Length(n) if n > BODY_MAX => {
                     return Unread::Request { request, len, is_early: true };
                 }
@@ -533,6 +544,64 @@ mod tests {
         }
         let bytes: Vec<&[u8]> = batch.chunks(1).collect();
         assert_eq!(output(&bytes, 700), whole, "byte by byte");
+    }
+
+    /// Requests of every kind that is answered without closing, to be strung together.
+    const REQUESTS: [&str; 12] = [
+        "GET /small.txt HTTP/1.1\r\nHost: a\r\n\r\n",
+        "HEAD /middle.bin HTTP/1.1\r\nHost: a\r\nRange: bytes=0-1\r\n\r\n",
+        "GET /middle.bin HTTP/1.1\r\nHost: a\r\n\r\n",
+        "GET /middle.bin HTTP/1.1\r\nHost: a\r\nRange: bytes=10-1000\r\n\r\n",
+        "GET /middle.bin HTTP/1.1\r\nHost: a\r\nRange: bytes=0-1,50-60, -7\r\n\r\n",
+        "GET /small.txt HTTP/1.1\r\nHost: a\r\nRange: bytes=0-0,2-3\r\n\r\n",
+        "GET /small.txt HTTP/1.1\r\nHost: a\r\nRange: bytes=99-\r\n\r\n",
+        "GET /small.txt HTTP/1.1\r\nHost: a\r\nIf-None-Match: *\r\n\r\n",
+        "PUT /small.txt HTTP/1.1\r\nHost: a\r\nIf-Match: *\r\nContent-Length: 17\r\n\r\nGET / HTTP/1.1\r\n\r",
+        "POST /none HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n4;x=y\r\nGET \r\n0\r\nT: U\r\n\r\n",
+        "\r\nOPTIONS * HTTP/1.1\r\nHost: a\r\n\r\n",
+        "GET /dir HTTP/1.0\r\nConnection: keep-alive\r\n\r\n",
+    ];
+
+    proptest::proptest! {
+        /// Any split of any pipelined batch, with any sizes of short write, gives the same output.
+        #[test]
+        fn any_split_of_any_batch_gives_the_same_output(
+            picks in proptest::collection::vec(0..REQUESTS.len(), 1..12),
+            cuts in proptest::collection::vec(1usize..300, 0..20),
+            rooms in proptest::collection::vec(0usize..2000, 1..20),
+        ) {
+            let tree = tree();
+            let mut shared = directory(tree.path());
+            let batch: String = picks.iter().map(|&pick| REQUESTS[pick]).collect();
+            let mut whole = Conn::new(Fake::new(&[batch.as_bytes()]));
+            run(&mut whole, &mut shared);
+            assert_eq!(output_text(&whole).matches("HTTP/1.1 ").count(), picks.len());
+
+            let mut chunks = Vec::new();
+            let mut rest = batch.as_bytes();
+            for cut in cuts {
+                let (chunk, after) = rest.split_at(cut.min(rest.len()));
+                if !chunk.is_empty() {
+                    chunks.push(chunk);
+                }
+                rest = after;
+            }
+            chunks.extend((!rest.is_empty()).then_some(rest));
+            let mut socket = Fake::new(&chunks);
+            let mut rooms = rooms.into_iter().cycle().chain([usize::MAX]);
+            let mut blocked = 0;
+            socket.write = Box::new(move |bytes| match rooms.next() {
+                // However many rooms of nothing there are, the socket is free again at some time.
+                Some(0) if blocked < 100 => {
+                    blocked += 1;
+                    Err(io::ErrorKind::WouldBlock.into())
+                }
+                room => Ok(bytes.len().min(room.unwrap_or(1).max(1))),
+            });
+            let mut split = Conn::new(socket);
+            run(&mut split, &mut shared);
+            assert_eq!(output_text(&split), output_text(&whole));
+        }
     }
 
     #[test]

@@ -1,7 +1,7 @@
-//! Path → precomputed response: the file cache.
+//! Path → representation: the file cache.
 //!
 //! A path that is asked for is opened beneath the root, and becomes an entry: an immutable
-//! [`Response`] with its heads rendered. Within [`TRUST`] an entry is served as it is (no system
+//! [`Representation`] with its heads rendered. Within [`TRUST`] an entry is served as it is (no system
 //! call; one `fstat` if it is mapped); after that the path is opened again and the entry kept only
 //! if the file is still the same. Absence is not cached.
 //!
@@ -10,6 +10,7 @@
 
 use std::collections::HashMap;
 use std::fs::{File, Metadata};
+use std::hash::{DefaultHasher, Hash, Hasher};
 use std::io;
 use std::os::unix::fs::{FileExt, MetadataExt};
 use std::rc::Rc;
@@ -17,8 +18,10 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use crate::beneath::Root;
 use crate::clock::{Clock, imf_fixdate};
-use crate::head::{Body, Field, Response, Status};
+use crate::head::{Body, Field};
+use crate::plan::{ETag, Validators};
 use crate::refusal::Refusal;
+use crate::representation::Representation;
 use crate::{mime, sys};
 
 /// How long an entry is believed without a look at the file system.
@@ -79,6 +82,14 @@ impl Identity {
         }
     }
 
+    /// An entity tag's text: these facts, but not in the clear, since an inode is nobody's business.
+    /// The device is left out: it may be another after a reboot.
+    fn opaque(&self) -> String {
+        let mut hasher = DefaultHasher::new();
+        (self.inode, self.size, self.modified, self.changed).hash(&mut hasher);
+        format!("{:016x}", hasher.finish())
+    }
+
     /// Whether a change after `wall` would show in the times.
     fn is_settled(&self, wall: SystemTime) -> bool {
         let tick = if self.modified.1 == 0 && self.changed.1 == 0 { COARSE_TICK } else { TICK };
@@ -91,7 +102,7 @@ impl Identity {
 
 #[derive(Debug)]
 struct Entry {
-    response: Rc<Response>,
+    representation: Rc<Representation>,
     identity: Identity,
     /// Whether the same identity later means the same content.
     is_settled: bool,
@@ -116,21 +127,21 @@ impl Files {
         Self { root, index_names, own_fields, entries: HashMap::new(), swept: now }
     }
 
-    /// The response to GET for `path`, as [`crate::target::resolve`] makes it.
+    /// What `path`, as [`crate::target::resolve`] makes it, stands for.
     ///
     /// # Errors
     /// That it is a directory asked for without its slash, or why it is refused.
-    pub fn response(&mut self, path: &[u8], clock: &Clock) -> Result<Rc<Response>, Miss> {
+    pub fn representation(&mut self, path: &[u8], clock: &Clock) -> Result<Rc<Representation>, Miss> {
         let now = clock.now();
         if let Some(entry) = self.entries.get_mut(path)
             && now - entry.checked < TRUST
             && entry.is_unchanged_if_mapped()
         {
             entry.used = now;
-            return Ok(Rc::clone(&entry.response));
+            return Ok(Rc::clone(&entry.representation));
         }
         match self.check(path, clock) {
-            Ok(response) => Ok(response),
+            Ok(representation) => Ok(representation),
             Err(miss) => {
                 self.entries.remove(path);
                 Err(miss)
@@ -152,7 +163,7 @@ impl Files {
     }
 
     /// Opens `path` and keeps its entry if the file is the same, or makes a new one.
-    fn check(&mut self, path: &[u8], clock: &Clock) -> Result<Rc<Response>, Miss> {
+    fn check(&mut self, path: &[u8], clock: &Clock) -> Result<Rc<Representation>, Miss> {
         let (name, file, metadata) = self.open(path)?;
         let (now, wall) = (clock.now(), clock.wall());
         let identity = Identity::of(&metadata);
@@ -161,20 +172,21 @@ impl Files {
             && entry.identity == identity
         {
             (entry.checked, entry.used) = (now, now);
-            return Ok(Rc::clone(&entry.response));
+            return Ok(Rc::clone(&entry.representation));
         }
         let (body, identity) = load(file, identity).map_err(|error| Miss::Refused(refusal(&error)))?;
-        let response = Rc::new(self.render(&name, body, &identity, wall));
-        self.make_room(path, response.is_mapped());
+        let is_settled = identity.is_settled(wall);
+        let representation = Rc::new(self.render(&name, body, &identity, is_settled, wall));
+        self.make_room(path, representation.whole.is_mapped());
         let entry = Entry {
-            response: Rc::clone(&response),
+            representation: Rc::clone(&representation),
             identity,
-            is_settled: identity.is_settled(wall),
+            is_settled,
             checked: now,
             used: now,
         };
         self.entries.insert(path.into(), entry);
-        Ok(response)
+        Ok(representation)
     }
 
     /// Opens what `path` names: a regular file, or a directory's index file.
@@ -203,13 +215,27 @@ impl Files {
         }
     }
 
-    fn render(&self, name: &[u8], body: Body, identity: &Identity, wall: SystemTime) -> Response {
-        let mut fields =
+    fn render(
+        &self,
+        name: &[u8],
+        body: Body,
+        identity: &Identity,
+        is_settled: bool,
+        wall: SystemTime,
+    ) -> Representation {
+        let defaults =
             vec![Field::new("Server", "tared"), Field::new("Content-Type", mime::content_type(name))];
-        if let Some(date) = last_modified(identity, wall) {
-            fields.push(Field::new("Last-Modified", date));
-        }
-        Response::new(Status(200), &Field::merged(fields, &self.own_fields), body)
+        // RFC 9110 §8.8.2.1: a time to come is replaced with now.
+        let modified = at(identity.modified).map(|time| time.min(wall)).and_then(whole_second);
+        let last_modified = modified.and_then(imf_fixdate);
+        let validators = Validators {
+            etag: ETag { opaque: identity.opaque(), is_weak: !is_settled },
+            modified,
+            // Its second must be over, or another change may still be given the same date.
+            is_date_strong: is_settled && modified.is_some_and(|time| wall >= time + Duration::from_secs(1)),
+        };
+        let last_modified = last_modified.map(|date| String::from_utf8_lossy(&date).into_owned());
+        Representation::new(&Field::merged(defaults, &self.own_fields), validators, last_modified, body)
     }
 
     /// Evicts the entry used least recently where one more, for `path`, would be one too many.
@@ -218,7 +244,7 @@ impl Files {
         if self.entries.len() >= ENTRIES_MAX {
             self.evict(|_| true);
         }
-        let is_mapped_entry = |entry: &Entry| entry.response.is_mapped();
+        let is_mapped_entry = |entry: &Entry| entry.representation.whole.is_mapped();
         if is_mapped && self.entries.values().filter(|entry| is_mapped_entry(entry)).count() >= MAPPED_MAX {
             self.evict(is_mapped_entry);
         }
@@ -235,7 +261,7 @@ impl Files {
 impl Entry {
     /// A mapping shows what becomes of its file at once, so the head must not lag behind.
     fn is_unchanged_if_mapped(&self) -> bool {
-        match self.response.body() {
+        match self.representation.whole.body() {
             Body::Mapped { file, .. } => {
                 file.metadata().is_ok_and(|metadata| Identity::of(&metadata) == self.identity)
             }
@@ -267,10 +293,10 @@ fn load(file: File, identity: Identity) -> io::Result<(Body, Identity)> {
     Ok((Body::Bytes(bytes), identity))
 }
 
-/// Last-Modified (RFC 9110 §8.8.2). A time to come is replaced with now, as §8.8.2.1 demands.
-fn last_modified(identity: &Identity, wall: SystemTime) -> Option<String> {
-    let date = imf_fixdate(at(identity.modified)?.min(wall))?;
-    Some(String::from_utf8_lossy(&date).into_owned())
+/// `time` cut to its second; `None` where an HTTP-date cannot say it.
+fn whole_second(time: SystemTime) -> Option<SystemTime> {
+    imf_fixdate(time)?;
+    Some(UNIX_EPOCH + Duration::from_secs(time.duration_since(UNIX_EPOCH).ok()?.as_secs()))
 }
 
 /// A file's time; `None` where the system's own type cannot hold it.

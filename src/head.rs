@@ -245,6 +245,11 @@ impl Response {
         &self.body
     }
 
+    /// The body, where it stands in the template.
+    pub(crate) fn inlined(&self) -> &[u8] {
+        &self.keep_alive.bytes[self.keep_alive.head_len..]
+    }
+
     /// Whether the body is a file's mapping, which may be cut under us.
     pub(crate) fn is_mapped(&self) -> bool {
         matches!(self.body, Body::Mapped { .. })

@@ -18,11 +18,14 @@
 //! - [`pool`]: reusable parser slots
 //! - [`request`]: bytes → the few facts that change the answer
 //! - [`framing`]: request bodies, skipped
-//! - [`site`]: request → response
+//! - [`site`]: request → answer
 //! - [`target`]: request target → path
-//! - [`files`]: path → entry, cached
+//! - [`files`]: path → representation, cached
 //! - [`beneath`]: path → open file, never outside the root
 //! - [`mime`]: name → Content-Type
+//! - [`representation`]: one state of a file as HTTP tells of it
+//! - [`plan`]: conditions and ranges → which answer, in the order of RFC 9110 §13.2.2
+//! - [`range`]: a Range field × length → spans
 //! - [`head`]: precomputed responses
 //! - [`refusal`]: why not, in words
 //! - [`clock`]: the only clock
@@ -62,8 +65,11 @@ pub mod listener;
 pub mod mime;
 pub mod open;
 pub mod outbox;
+pub mod plan;
 pub mod pool;
+pub mod range;
 pub mod refusal;
+pub mod representation;
 pub mod request;
 pub mod server;
 pub mod site;

@@ -12,12 +12,16 @@ use std::rc::Rc;
 
 use crate::clock::Date;
 use crate::head::Response;
+use crate::range::{RANGES_MAX, Span};
 
 /// Bytes of heads and inlined bodies after which a batch is sent before more requests are answered.
 const BATCH_BYTES_MAX: usize = 64 * 1024;
 
-/// Pieces after which a batch is sent: the slices of one vectored write, far below IOV_MAX (1,024).
-const BATCH_PIECES_MAX: usize = 64;
+/// Pieces of one response: a head, and for each of its parts a head and a body, and an end.
+const RESPONSE_PIECES_MAX: usize = 1 + 2 * RANGES_MAX + 1;
+
+/// Pieces of a batch: the slices of one vectored write, far below IOV_MAX (1,024).
+const BATCH_PIECES_MAX: usize = 64 + RESPONSE_PIECES_MAX;
 
 /// Writes to one socket before another gets its turn. A write takes what fits the socket's buffer,
 /// some hundreds of kilobytes, so this is a few megabytes to a reader that is as fast as we are.
@@ -43,7 +47,7 @@ enum Piece {
     /// These of the outbox's own bytes.
     Own(Range<usize>),
     /// This span of a response's body.
-    Body(Rc<Response>, Range<u64>),
+    Body(Rc<Response>, Span),
 }
 
 impl Piece {
@@ -90,24 +94,42 @@ impl Outbox {
 
     /// Whether it is time to send.
     pub fn is_full(&self) -> bool {
-        self.bytes.len() >= BATCH_BYTES_MAX || self.pieces.len() + 2 > BATCH_PIECES_MAX
+        self.bytes.len() >= BATCH_BYTES_MAX || self.pieces.len() + RESPONSE_PIECES_MAX > BATCH_PIECES_MAX
     }
 
     /// Puts in `response`, its body only if `with_body` (it is not for HEAD).
     pub fn push(&mut self, response: &Rc<Response>, keep_alive: bool, with_body: bool, date: &Date) {
+        self.push_own(|bytes| response.template(keep_alive).stamp(with_body, date, bytes));
+        if with_body && !response.body().is_empty() {
+            self.push_body(response, 0..response.body().len());
+        }
+    }
+
+    /// Puts in what `write` appends to the outbox's own bytes.
+    pub fn push_own(&mut self, write: impl FnOnce(&mut Vec<u8>)) {
         let start = self.bytes.len();
-        response.template(keep_alive).stamp(with_body, date, &mut self.bytes);
+        write(&mut self.bytes);
         let end = self.bytes.len();
         self.queued += (end - start) as u64;
         match self.pieces.last_mut() {
             Some(Piece::Own(range)) => range.end = end,
             _ => self.pieces.push(Piece::Own(start..end)),
         }
-        let body_len = response.body().len();
-        if with_body && body_len > 0 {
-            self.queued += body_len;
-            self.pieces.push(Piece::Body(Rc::clone(response), 0..body_len));
+    }
+
+    /// Puts in `span` of what GET on `response` brings.
+    pub fn push_span(&mut self, response: &Rc<Response>, span: Span) {
+        match response.inlined() {
+            [] => self.push_body(response, span),
+            bytes => {
+                self.push_own(|own| own.extend_from_slice(&bytes[span.start as usize..span.end as usize]))
+            }
         }
+    }
+
+    fn push_body(&mut self, response: &Rc<Response>, span: Span) {
+        self.queued += span.end - span.start;
+        self.pieces.push(Piece::Body(Rc::clone(response), span));
     }
 
     /// The end of what is in, to come back to.
@@ -185,26 +207,34 @@ impl Outbox {
         (self.gone, self.queued, self.left) = (0, 0, 0);
     }
 
+    /// Whether the file of a mapped body still reaches to where we need it.
     fn is_whole(&self) -> bool {
-        match self.pieces.last() {
-            Some(Piece::Body(response, span)) => response.body().reaches(span.end),
-            _ => true,
-        }
+        let bodies = self.pieces[self.gone..].iter().filter_map(|piece| match piece {
+            Piece::Body(response, span) if response.is_mapped() => Some((response, span.end)),
+            _ => None,
+        });
+        bodies.max_by_key(|&(_, end)| end).is_none_or(|(response, end)| response.body().reaches(end))
     }
 
     fn write(&self, socket: &mut impl Write) -> io::Result<usize> {
-        let unsent = &self.pieces[self.gone..];
-        if let [Piece::Own(range)] = unsent {
-            return socket.write(&self.bytes[range.clone()]);
+        match &self.pieces[self.gone..] {
+            [Piece::Own(range)] => socket.write(&self.bytes[range.clone()]),
+            [own, body] => socket.write_vectored(&[self.slice(own), self.slice(body)]),
+            unsent => {
+                let mut slices = [IoSlice::new(&[]); BATCH_PIECES_MAX];
+                for (slice, piece) in slices.iter_mut().zip(unsent) {
+                    *slice = self.slice(piece);
+                }
+                socket.write_vectored(&slices[..unsent.len()])
+            }
         }
-        let mut slices = [IoSlice::new(&[]); BATCH_PIECES_MAX];
-        for (slice, piece) in slices.iter_mut().zip(unsent) {
-            *slice = match piece {
-                Piece::Own(range) => IoSlice::new(&self.bytes[range.clone()]),
-                Piece::Body(response, span) => response.body().slice(span.clone()),
-            };
+    }
+
+    fn slice<'s>(&'s self, piece: &'s Piece) -> IoSlice<'s> {
+        match piece {
+            Piece::Own(range) => IoSlice::new(&self.bytes[range.clone()]),
+            Piece::Body(response, span) => response.body().slice(span.clone()),
         }
-        socket.write_vectored(&slices[..unsent.len()])
     }
 
     fn advance(&mut self, n: u64) {

@@ -36,10 +36,14 @@ pub enum Refusal {
     Forbidden,
     /// Nothing of that name is served.
     NotFound,
-    /// Only GET and HEAD (RFC 9110 §15.5.6).
+    /// Only GET, HEAD and OPTIONS (RFC 9110 §15.5.6).
     MethodNotAllowed,
+    /// A condition of the request does not hold (RFC 9110 §15.5.13).
+    PreconditionFailed,
     /// A target longer than [`crate::request::TARGET_MAX`].
     TargetTooLong,
+    /// An expectation other than 100-continue (RFC 9110 §15.5.18).
+    ExpectationFailed,
     /// A head longer than [`crate::request::HEAD_MAX`] or with too many fields (RFC 6585 §5).
     HeadTooLarge,
     /// The file is there, but reading it failed.
@@ -50,8 +54,11 @@ pub enum Refusal {
     VersionUnsupported,
 }
 
+/// The methods that a file understands.
+pub const ALLOW: &str = "GET, HEAD, OPTIONS";
+
 /// Every refusal with its status and its sentence, in the order of the enum.
-const TABLE: [(Refusal, Status, &str); 19] = {
+const TABLE: [(Refusal, Status, &str); 21] = {
     use Refusal::*;
     [
         (Malformed, Status(400), "The request line or a field line breaks the grammar of HTTP/1.1."),
@@ -67,8 +74,10 @@ const TABLE: [(Refusal, Status, &str); 19] = {
         (TargetInvalid, Status(400), "The request target is no valid path."),
         (Forbidden, Status(403), "This may not be read."),
         (NotFound, Status(404), "There is nothing here under this name."),
-        (MethodNotAllowed, Status(405), "Only GET and HEAD are answered here."),
+        (MethodNotAllowed, Status(405), "Only GET, HEAD and OPTIONS are answered here."),
+        (PreconditionFailed, Status(412), "A condition of the request does not hold: this has changed."),
         (TargetTooLong, Status(414), "The request target is longer than 8 KiB."),
+        (ExpectationFailed, Status(417), "The only expectation met here is 100-continue."),
         (HeadTooLarge, Status(431), "The request head is larger than 16 KiB or has more than 100 fields."),
         (Unreadable, Status(500), "The file could not be read."),
         (Overloaded, Status(503), "There is no room to open the file just now; try again soon."),
@@ -123,7 +132,7 @@ fn reply(refusal: Refusal, status: Status, sentence: &str) -> Response {
     let mut fields =
         vec![Field::new("Server", "tared"), Field::new("Content-Type", "text/html; charset=utf-8")];
     if refusal == Refusal::MethodNotAllowed {
-        fields.push(Field::new("Allow", "GET, HEAD"));
+        fields.push(Field::new("Allow", ALLOW));
     }
     Response::new(status, &fields, Body::Bytes(page(status, sentence)))
 }
@@ -151,7 +160,7 @@ mod tests {
             assert!(!status.reason().is_empty());
             assert!(text.contains(sentence), "{text}");
             // RFC 9110 §15.5.6: the origin server MUST generate Allow in a 405.
-            assert_eq!(status.0 == 405, text.contains("\r\nAllow: GET, HEAD\r\n"), "{text}");
+            assert_eq!(status.0 == 405, text.contains("\r\nAllow: GET, HEAD, OPTIONS\r\n"), "{text}");
         }
     }
 }

@@ -28,8 +28,12 @@ pub enum Method {
     Get,
     /// HEAD (RFC 9110 §9.3.2)
     Head,
+    /// OPTIONS (RFC 9110 §9.3.7)
+    Options,
     /// CONNECT (RFC 9110 §9.3.6), of which a success would end HTTP on this connection
     Connect,
+    /// TRACE (RFC 9110 §9.3.8), of which a success would send back the request
+    Trace,
     /// Any other token
     Other,
 }
@@ -45,8 +49,61 @@ pub struct Request<'b> {
     pub keep_alive: bool,
     /// What follows the head.
     pub framing: Framing,
-    /// Whether the client waits before it sends a body (RFC 9110 §10.1.1).
-    pub expects_continue: bool,
+    /// What the client expects (RFC 9110 §10.1.1).
+    pub expectation: Expectation,
+    /// The field lines, if one of them is a condition or a range (RFC 9110 §13, §14).
+    pub conditions: Option<Fields<'b>>,
+}
+
+/// What a client waits for before it sends a body (RFC 9110 §10.1.1).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Expectation {
+    /// Nothing
+    None,
+    /// `100-continue`
+    Continue,
+    /// What no server knows
+    Unknown,
+}
+
+/// The field lines of a head whose grammar has been checked, to be searched by those few requests
+/// that are not answered without them.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub struct Fields<'b>(&'b [u8]);
+
+impl<'b> Fields<'b> {
+    /// The field lines of `head`, in which a request line comes first.
+    pub fn of_head(head: &'b [u8]) -> Self {
+        let start = head.iter().position(|byte| !matches!(byte, b'\r' | b'\n')).unwrap_or(head.len());
+        let line_len = head[start..].iter().position(|&byte| byte == b'\n').unwrap_or(head.len() - start);
+        Self(&head[start + line_len..])
+    }
+
+    /// The values of all lines with the field name `name`, given in lower case.
+    pub fn values(self, name: &'static str) -> impl Iterator<Item = &'b [u8]> {
+        self.0.split(|&byte| byte == b'\n').filter_map(move |line| {
+            let colon = line.iter().position(|&byte| byte == b':')?;
+            let value = trim_ows(line[colon + 1..].strip_suffix(b"\r").unwrap_or(&line[colon + 1..]));
+            line[..colon].eq_ignore_ascii_case(name.as_bytes()).then_some(value)
+        })
+    }
+
+    /// Whether there is such a line.
+    pub fn has(self, name: &'static str) -> bool {
+        self.values(name).next().is_some()
+    }
+
+    /// The value of a field that is no list: there is none where it is repeated (RFC 9110 §5.3).
+    pub fn only(self, name: &'static str) -> Option<&'b [u8]> {
+        let mut values = self.values(name);
+        values.next().filter(|_| values.next().is_none())
+    }
+}
+
+impl std::fmt::Debug for Fields<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_tuple("Fields").field(&String::from_utf8_lossy(self.0)).finish()
+    }
 }
 
 /// What the bytes hold.
@@ -69,7 +126,7 @@ pub fn parse(bytes: &[u8]) -> Parsed<'_> {
     let mut head = httparse::Request::new(&mut []);
     match ParserConfig::default().parse_request_with_uninit_headers(&mut head, bytes, &mut fields) {
         Ok(Status::Complete(len)) if len > HEAD_MAX => Parsed::Refused(Refusal::HeadTooLarge),
-        Ok(Status::Complete(len)) => match facts(&head) {
+        Ok(Status::Complete(len)) => match facts(&head, &bytes[..len]) {
             Ok(request) => Parsed::Complete(request, len),
             Err(refusal) => Parsed::Refused(refusal),
         },
@@ -87,7 +144,7 @@ pub fn is_head(bytes: &[u8]) -> bool {
     bytes[line_start..].starts_with(b"HEAD ")
 }
 
-fn facts<'b>(head: &httparse::Request<'_, 'b>) -> Result<Request<'b>, Refusal> {
+fn facts<'b>(head: &httparse::Request<'_, 'b>, bytes: &'b [u8]) -> Result<Request<'b>, Refusal> {
     let (Some(method), Some(target), Some(minor)) = (head.method, head.path, head.version) else {
         return Err(Refusal::Malformed);
     };
@@ -100,7 +157,8 @@ fn facts<'b>(head: &httparse::Request<'_, 'b>) -> Result<Request<'b>, Refusal> {
     let mut chunked = false;
     let mut coded = false;
     let mut connection = ConnectionOptions::default();
-    let mut expects_continue = false;
+    let mut expectation = Expectation::None;
+    let mut is_conditional = false;
     for field in head.headers.iter() {
         let is = |name: &str| field.name.eq_ignore_ascii_case(name);
         match field.name.len() {
@@ -108,7 +166,14 @@ fn facts<'b>(head: &httparse::Request<'_, 'b>) -> Result<Request<'b>, Refusal> {
                 hosts += 1;
                 host = Some(field.value);
             }
-            6 if is("expect") => expects_continue |= field.value.eq_ignore_ascii_case(b"100-continue"),
+            6 if is("expect") => {
+                let is_continue = field.value.eq_ignore_ascii_case(b"100-continue");
+                expectation =
+                    expectation.max(if is_continue { Expectation::Continue } else { Expectation::Unknown });
+            }
+            5 if is("range") => is_conditional = true,
+            8 if is("if-match") || is("if-range") => is_conditional = true,
+            13 if is("if-none-match") => is_conditional = true,
             10 if is("connection") => connection.add(field.value),
             14 if is("content-length") => {
                 let value = content_length(field.value)?;
@@ -124,6 +189,8 @@ fn facts<'b>(head: &httparse::Request<'_, 'b>) -> Result<Request<'b>, Refusal> {
                 coded = true;
                 chunked = transfer_coding(field.value)?;
             }
+            17 if is("if-modified-since") => is_conditional = true,
+            19 if is("if-unmodified-since") => is_conditional = true,
             _ => {}
         }
     }
@@ -144,7 +211,9 @@ fn facts<'b>(head: &httparse::Request<'_, 'b>) -> Result<Request<'b>, Refusal> {
         method: match method {
             "GET" => Method::Get,
             "HEAD" => Method::Head,
+            "OPTIONS" => Method::Options,
             "CONNECT" => Method::Connect,
+            "TRACE" => Method::Trace,
             _ => Method::Other,
         },
         target,
@@ -152,7 +221,8 @@ fn facts<'b>(head: &httparse::Request<'_, 'b>) -> Result<Request<'b>, Refusal> {
         keep_alive: !connection.close && (minor == 1 || connection.keep_alive),
         framing,
         // RFC 9110 §10.1.1: an expectation in an HTTP/1.0 request is ignored.
-        expects_continue: expects_continue && minor == 1,
+        expectation: if minor == 1 { expectation } else { Expectation::None },
+        conditions: is_conditional.then(|| Fields::of_head(bytes)),
     })
 }
 
@@ -210,7 +280,7 @@ fn transfer_coding(value: &[u8]) -> Result<bool, Refusal> {
 
 /// Whether `value` is `uri-host [":" port]` (RFC 9110 §7.2, RFC 3986 §3.2.2), or empty, which is
 /// what a client sends for a target without an authority.
-fn is_host(value: &[u8]) -> bool {
+pub(crate) fn is_host(value: &[u8]) -> bool {
     let after_host = match value.strip_prefix(b"[") {
         Some(rest) => {
             let Some(len) = rest.iter().position(|&byte| byte == b']') else { return false };
@@ -250,7 +320,7 @@ const HOST_BYTE: [bool; 256] = {
 };
 
 /// Cuts optional white space (RFC 9110 §5.6.3) from both ends.
-fn trim_ows(bytes: &[u8]) -> &[u8] {
+pub(crate) fn trim_ows(bytes: &[u8]) -> &[u8] {
     let is_ows = |byte: &u8| matches!(byte, b' ' | b'\t');
     let start = bytes.iter().position(|byte| !is_ows(byte)).unwrap_or(bytes.len());
     let end = bytes.iter().rposition(|byte| !is_ows(byte)).map_or(start, |last| last + 1);
@@ -325,7 +395,8 @@ mod tests {
             target: "/0k.txt",
             keep_alive: true,
             framing: none,
-            expects_continue: false,
+            expectation: Expectation::None,
+            conditions: None,
         };
         assert_eq!(request(AB.as_bytes()), base);
         assert_eq!(request(WRK.as_bytes()), Request { target: "/", ..base });
@@ -335,7 +406,7 @@ mod tests {
                 method: Method::Other,
                 target: "/a?b=c",
                 framing: Framing::Length(5),
-                expects_continue: true,
+                expectation: Expectation::Continue,
                 ..base
             }
         );
@@ -351,10 +422,12 @@ mod tests {
         for (text, method) in [
             ("GET", Method::Get),
             ("HEAD", Method::Head),
+            ("OPTIONS", Method::Options),
             ("CONNECT", Method::Connect),
+            ("TRACE", Method::Trace),
             ("get", Method::Other),
             ("GETS", Method::Other),
-            ("OPTIONS", Method::Other),
+            ("POST", Method::Other),
         ] {
             let head = format!("{text} / HTTP/1.1\r\nHost: a\r\n\r\n");
             assert_eq!(request(head.as_bytes()).method, method, "{text}");

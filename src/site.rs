@@ -1,7 +1,7 @@
-//! What is served: one precomputed response, or a directory. Request → the response that answers it.
+//! What is served: one precomputed response, or a directory. Request → what it is answered with.
 //!
-//! `--fixed` answers every request alike. A directory takes the longer road: target → path → entry,
-//! or a refusal.
+//! `--fixed` answers every request alike. A directory takes the longer road: target → path →
+//! representation → plan, or a refusal.
 
 use std::rc::Rc;
 use std::time::Instant;
@@ -9,8 +9,11 @@ use std::time::Instant;
 use crate::clock::Clock;
 use crate::files::{Files, Miss};
 use crate::head::{Body, Field, Response, Status};
-use crate::refusal::{self, Refusal, Refusals};
-use crate::request::{Method, Request};
+use crate::plan::{self, Plan};
+use crate::range::Spans;
+use crate::refusal::{self, ALLOW, Refusal, Refusals};
+use crate::representation::{Representation, boundary};
+use crate::request::{Expectation, Method, Request};
 use crate::target;
 
 /// What answers.
@@ -20,11 +23,22 @@ enum Content {
     Files(Box<Files>),
 }
 
+/// What a request is answered with.
+#[derive(Debug)]
+pub enum Answer {
+    /// A response, whole but for a body that HEAD does not want.
+    Whole(Rc<Response>),
+    /// 206 with these spans.
+    Parts(Rc<Representation>, Spans),
+}
+
 /// A site, with the room in which it decodes a path.
 #[derive(Debug)]
 pub struct Site {
     content: Content,
     refusals: Refusals,
+    options: Rc<Response>,
+    boundary: String,
     path: Vec<u8>,
 }
 
@@ -40,34 +54,65 @@ impl Site {
     }
 
     fn new(content: Content) -> Self {
-        Self { content, refusals: Refusals::new(), path: Vec::new() }
+        // RFC 9110 §9.3.7
+        let fields = [Field::new("Server", "tared"), Field::new("Allow", ALLOW)];
+        let options = Rc::new(Response::new(Status(204), &fields, Body::None));
+        Self { content, refusals: Refusals::new(), options, boundary: boundary(), path: Vec::new() }
     }
 
-    /// The response to `request`.
-    pub fn response(&mut self, request: &Request<'_>, clock: &Clock) -> Rc<Response> {
+    /// What `request` is answered with.
+    pub fn answer(&mut self, request: &Request<'_>, clock: &Clock) -> Answer {
+        if request.expectation == Expectation::Unknown {
+            return Answer::Whole(self.refusal(Refusal::ExpectationFailed));
+        }
         let files = match &mut self.content {
             // A 2xx to CONNECT would make the connection a tunnel (RFC 9110 §9.3.6).
             Content::Fixed(_) if request.method == Method::Connect => {
-                return self.refusal(Refusal::MethodNotAllowed);
+                return Answer::Whole(self.refusal(Refusal::MethodNotAllowed));
             }
-            Content::Fixed(response) => return Rc::clone(response),
+            Content::Fixed(response) => return Answer::Whole(Rc::clone(response)),
             Content::Files(files) => files,
         };
+        match (request.method, request.target) {
+            (Method::Connect | Method::Trace, _) => {
+                return Answer::Whole(self.refusal(Refusal::MethodNotAllowed));
+            }
+            (Method::Options, "*") => return Answer::Whole(Rc::clone(&self.options)),
+            _ => {}
+        }
         let query = match target::resolve(request.target, &mut self.path) {
             Ok(query) => query,
-            Err(refusal) => return self.refusal(refusal),
+            Err(refusal) => return Answer::Whole(self.refusal(refusal)),
         };
-        let found = files.response(&self.path, clock);
-        let is_read = matches!(request.method, Method::Get | Method::Head);
-        match found {
-            Ok(response) if is_read => response,
-            Err(Miss::Directory) if is_read => {
+        let found = files.representation(&self.path, clock);
+        Answer::Whole(match (request.method, found) {
+            (_, Err(Miss::Refused(refusal))) => self.refusal(refusal),
+            (Method::Options, _) => Rc::clone(&self.options),
+            (Method::Get | Method::Head, Err(Miss::Directory)) => {
                 Rc::new(redirect(&target::directory_location(&self.path, query)))
             }
+            (Method::Get | Method::Head, Ok(found)) => return self.conditional(request, found, clock),
             // RFC 9110 §15.5.6: known to the origin server, but not supported by the resource.
-            Ok(_) | Err(Miss::Directory) => self.refusal(Refusal::MethodNotAllowed),
-            Err(Miss::Refused(refusal)) => self.refusal(refusal),
-        }
+            _ => self.refusal(Refusal::MethodNotAllowed),
+        })
+    }
+
+    /// GET or HEAD of what was found.
+    fn conditional(&self, request: &Request<'_>, found: Rc<Representation>, clock: &Clock) -> Answer {
+        let Some(fields) = request.conditions else { return Answer::Whole(Rc::clone(&found.whole)) };
+        let is_get = request.method == Method::Get;
+        Answer::Whole(match plan::decide(fields, is_get, &found.validators, found.len(), clock.year()) {
+            Plan::Whole => Rc::clone(&found.whole),
+            Plan::Parts(spans) => return Answer::Parts(found, spans),
+            Plan::NotModified => Rc::clone(&found.not_modified),
+            Plan::PreconditionFailed => self.refusal(Refusal::PreconditionFailed),
+            Plan::NotSatisfiable => Rc::new(found.not_satisfiable()),
+        })
+    }
+
+    /// What parts the parts of a 206.
+    pub fn boundary(&self) -> &str {
+        &self.boundary
     }
 
     /// The reply to a request that is refused before anybody asked for something.

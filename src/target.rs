@@ -7,6 +7,7 @@
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, percent_decode, percent_encode};
 
 use crate::refusal::Refusal;
+use crate::request::is_host;
 
 /// The one name with a leading dot that is served (RFC 8615).
 const WELL_KNOWN: &[u8] = b".well-known";
@@ -75,11 +76,12 @@ fn after_authority(target: &str) -> Result<&str, Refusal> {
             head.eq_ignore_ascii_case(scheme).then_some(rest)
         })
         .ok_or(Refusal::TargetInvalid)?;
-    let authority_len = rest.find(['/', '?', '#']).unwrap_or(rest.len());
-    if authority_len == 0 {
+    let (authority, rest) = rest.split_at(rest.find(['/', '?', '#']).unwrap_or(rest.len()));
+    // RFC 9110 §4.2.1, §4.2.4: neither an empty host nor userinfo.
+    if authority.is_empty() || !is_host(authority.as_bytes()) {
         return Err(Refusal::TargetInvalid);
     }
-    Ok(&rest[authority_len..])
+    Ok(rest)
 }
 
 fn decode(segment: &str, path: &mut Vec<u8>) -> Result<(), Refusal> {
@@ -186,9 +188,23 @@ mod tests {
         check("http://host/a", b"a");
         check("HTTP://host:80", b"");
         check("https://host", b"");
-        for target in
-            ["*", "a", "host:80", "http:/a", "http://", "http:///a", "ftp://host/a", "", "?a", "/a#b", "/#"]
-        {
+        check("http://[::1]:80/a", b"a");
+        for target in [
+            "*",
+            "a",
+            "host:80",
+            "http:/a",
+            "http://",
+            "http:///a",
+            "http://u@host/a",
+            "http://[::1/a",
+            "http://h:x/",
+            "ftp://host/a",
+            "",
+            "?a",
+            "/a#b",
+            "/#",
+        ] {
             check_refused(target, TargetInvalid);
         }
         assert_eq!(resolved("/a?b/../c%zz?d"), Ok((b"a".to_vec(), Some("b/../c%zz?d"))));
