@@ -202,10 +202,7 @@ impl<S: Socket> Conn<S> {
             }
             let (request, len, is_early) = match look(slot, self.state) {
                 Unread::Request { request, len, is_early } => (request, len, is_early),
-                Unread::Partial => {
-                    slot.note_partial();
-                    return Pause::NeedsInput;
-                }
+                Unread::Partial => return Pause::NeedsInput,
                 Unread::Body { head_len, skip } => {
                     slot.keep_only(head_len);
                     self.state = State::Body { head_len, skip };
@@ -337,7 +334,6 @@ fn look(slot: &Slot, state: State) -> Unread<'_> {
     let unread = slot.unread();
     let (request, head_len, mut skip) = match state {
         State::Body { head_len, skip } => (None, head_len, skip),
-        _ if !slot.may_be_whole() => return Unread::Partial,
         _ => match request::parse(unread) {
             Parsed::Partial => return Unread::Partial,
             Parsed::HigherMinor(at) => return Unread::HigherMinor(at),
@@ -633,6 +629,36 @@ mod tests {
             1,
             "and the request is answered all the same"
         );
+    }
+
+    /// Also what is refused does not depend on how it was split, nor waits for the end of its line.
+    #[test]
+    fn a_refusal_is_the_same_byte_by_byte() {
+        let mut shared = fixed(b"");
+        for head in [
+            "foo/123",
+            "GE\0T / HTTP/1.1",
+            "GET / HTTP/2.0",
+            "GET / XTTP/1.1",
+            "GET / HTTP/1.1\r\nHo\0st: a",
+            "GET / HTTP/1.1\r\nHost: a\r\nA B: c",
+            "GET / HTTP/1.1\r\nHost: a\r\nX: y\rz",
+            "\u{16}\u{3}\u{1}",
+            "POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n5 5",
+        ] {
+            let mut output = |chunks: &[&[u8]]| {
+                let mut conn = Conn::new(Fake::new(chunks));
+                run(&mut conn, &mut shared);
+                output_text(&conn)
+            };
+            let whole = output(&[head.as_bytes()]);
+            assert!(
+                whole.starts_with("HTTP/1.1 400 ") || whole.starts_with("HTTP/1.1 505 "),
+                "{head:?}: {whole}"
+            );
+            let bytes: Vec<&[u8]> = head.as_bytes().chunks(1).collect();
+            assert_eq!(output(&bytes), whole, "{head:?}");
+        }
     }
 
     #[test]

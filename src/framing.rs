@@ -77,18 +77,35 @@ pub struct Chunked {
     lines: u32,
 }
 
+/// What comes next. `size` is that of the chunk whose line this is.
 #[derive(Clone, Copy, Debug)]
 enum Part {
     Size { digits: u32, size: u64 },
-    Extension { size: u64 },
+    Extension { at: Extension, size: u64 },
     SizeLf { size: u64 },
     Data { left: u64 },
     DataCr,
     DataLf,
     TrailerStart,
-    Trailer,
+    TrailerName,
+    TrailerValue,
     TrailerLf,
     EndLf,
+}
+
+/// Where in `chunk-ext = *( BWS ";" BWS name [ BWS "=" BWS value ] )` (RFC 9112 §7.1.1). BWS is
+/// white space, and a value is a token or a quoted string (RFC 9110 §5.6).
+#[derive(Clone, Copy, Debug)]
+enum Extension {
+    BeforeSemicolon,
+    BeforeName,
+    Name,
+    AfterName,
+    BeforeValue,
+    Value,
+    Quoted,
+    QuotedPair,
+    AfterQuoted,
 }
 
 /// Hexadecimal digits of the largest chunk size that a `u64` holds.
@@ -150,16 +167,20 @@ impl Part {
                 Part::Size { digits, size: size << 4 | digit }
             }
             (Part::Size { digits: 1.., size }, b'\r') => Part::SizeLf { size },
-            (Part::Size { digits: 1.., size }, b';' | b' ' | b'\t') => Part::Extension { size },
-            (Part::Extension { size }, b'\r') => Part::SizeLf { size },
-            (Part::Extension { size }, byte) if is_text(byte) => Part::Extension { size },
+            (Part::Size { digits: 1.., size }, byte) => {
+                Part::Extension { at: Extension::BeforeSemicolon.after(byte)?, size }
+            }
+            (Part::Extension { at, size }, b'\r') if at.may_end() => Part::SizeLf { size },
+            (Part::Extension { at, size }, byte) => Part::Extension { at: at.after(byte)?, size },
             (Part::SizeLf { size: 0 }, b'\n') => Part::TrailerStart,
             (Part::SizeLf { size }, b'\n') => Part::Data { left: size },
             (Part::DataCr, b'\r') => Part::DataLf,
             (Part::DataLf, b'\n') => Part::Size { digits: 0, size: 0 },
             (Part::TrailerStart, b'\r') => Part::EndLf,
-            (Part::TrailerStart | Part::Trailer, byte) if is_text(byte) => Part::Trailer,
-            (Part::Trailer, b'\r') => Part::TrailerLf,
+            (Part::TrailerStart | Part::TrailerName, byte) if is_tchar(byte) => Part::TrailerName,
+            (Part::TrailerName, b':') => Part::TrailerValue,
+            (Part::TrailerValue, b'\r') => Part::TrailerLf,
+            (Part::TrailerValue, byte) if is_text(byte) => Part::TrailerValue,
             (Part::TrailerLf, b'\n') => Part::TrailerStart,
             (Part::EndLf, b'\n') => return Some(Next::End),
             _ => return None,
@@ -168,7 +189,38 @@ impl Part {
     }
 }
 
-/// What may stand in an extension or a trailer field: anything but control octets other than HTAB.
+impl Extension {
+    /// Whether the line may end here.
+    fn may_end(self) -> bool {
+        matches!(self, Extension::Name | Extension::Value | Extension::AfterQuoted)
+    }
+
+    fn after(self, byte: u8) -> Option<Self> {
+        use Extension::*;
+        Some(match (self, byte) {
+            (Quoted, b'"') => AfterQuoted,
+            (Quoted, b'\\') => QuotedPair,
+            (Quoted | QuotedPair, byte) if is_text(byte) => Quoted,
+            (Quoted | QuotedPair, _) => return None,
+            (BeforeSemicolon | BeforeName | AfterName | BeforeValue, b' ' | b'\t') => self,
+            (Name, b' ' | b'\t') => AfterName,
+            (Value | AfterQuoted, b' ' | b'\t') => BeforeSemicolon,
+            (BeforeSemicolon | Name | AfterName | Value | AfterQuoted, b';') => BeforeName,
+            (Name | AfterName, b'=') => BeforeValue,
+            (BeforeName | Name, byte) if is_tchar(byte) => Name,
+            (BeforeValue, b'"') => Quoted,
+            (BeforeValue | Value, byte) if is_tchar(byte) => Value,
+            _ => return None,
+        })
+    }
+}
+
+/// RFC 9110 §5.6.2
+fn is_tchar(byte: u8) -> bool {
+    byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte)
+}
+
+/// Anything but control octets other than HTAB (RFC 9110 §5.5, §5.6.4).
 fn is_text(byte: u8) -> bool {
     byte == b'\t' || (byte >= b' ' && byte != 0x7f)
 }
@@ -192,13 +244,11 @@ mod tests {
     }
 
     #[track_caller]
-    fn check_chunked(body: &str, expected: Option<Result<usize, Refusal>>) {
+    fn check_chunked(body: impl AsRef<[u8]>, expected: Option<Result<usize, Refusal>>) {
+        let body = body.as_ref();
         for piece_len in 1..=body.len() {
-            assert_eq!(
-                skip(Framing::Chunked, body.as_bytes(), piece_len),
-                expected,
-                "{body:?} by {piece_len}"
-            );
+            let text = String::from_utf8_lossy(body);
+            assert_eq!(skip(Framing::Chunked, body, piece_len), expected, "{text:?} by {piece_len}");
         }
     }
 
@@ -223,13 +273,14 @@ mod tests {
             "A\r\n0123456789\r\n1\r\n.\r\n000\r\n\r\n",
             "00000000000000000000a\r\n0123456789\r\n0\r\n\r\n",
             "5;name=value;flag\r\nhello\r\n0;last\r\n\r\n",
-            "5 ;a=\"b c\"\r\nhello\r\n0\r\n\r\n",
-            "0\r\nTrailer: x\r\nOther:\ty\r\n\r\n",
+            "5 ; a = \"b;\\\"\u{e9} c\" ;d\r\nhello\r\n0\r\n\r\n",
+            "5\t;\ta=b\t;c=\"\"\r\nhello\r\n0\r\n\r\n",
+            "0\r\nTrailer: x\r\nOther:\ty\r\nEmpty:\r\n\r\n",
             "2\r\n\r\n\r\n0\r\n\r\n",
         ] {
-            check_chunked(&format!("{body}GET / HTTP/1.1\r\n"), Some(Ok(body.len())));
+            check_chunked(format!("{body}GET / HTTP/1.1\r\n"), Some(Ok(body.len())));
             for cut in 1..body.len() {
-                check_chunked(&body[..cut], None);
+                check_chunked(&body.as_bytes()[..cut], None);
             }
         }
     }
@@ -249,6 +300,22 @@ mod tests {
             "5\r\nhello\n0\r\n\r\n",
             "5;a\nb\r\nhello\r\n",
             "5;\u{0}\r\n",
+            "5 \r\nhello\r\n",
+            "5 5\r\nhello\r\n",
+            "5;\r\nhello\r\n",
+            "5;;a\r\nhello\r\n",
+            "5;a \r\nhello\r\n",
+            "5;a=\r\nhello\r\n",
+            "5;a=b \r\nhello\r\n",
+            "5;a=b c\r\nhello\r\n",
+            "5;a=\"b\r\nhello\r\n",
+            "5;a=\"b\"c\r\nhello\r\n",
+            "5;\u{e9}\r\nhello\r\n",
+            "0\r\nno colon\r\n\r\n",
+            "0\r\nTrailer : x\r\n\r\n",
+            "0\r\n folded\r\n\r\n",
+            "0\r\nT: x\r\n folded\r\n\r\n",
+            "0\r\n: x\r\n\r\n",
             "10000000000000000\r\n",
             "fffffffffffffffff\r\n",
             "0\r\nTrailer: x\n\r\n",
@@ -264,6 +331,7 @@ mod tests {
         let lines = "x".repeat(LINES_MAX as usize);
         for body in [
             format!("5;{lines}"),
+            format!("0\r\n{lines}"),
             format!("{}5", "0".repeat(LINES_MAX as usize + 1)),
             format!("0\r\n{}", "a: b\r\n".repeat(LINES_MAX as usize / 6 + 1)),
         ] {

@@ -21,13 +21,11 @@ pub struct Slot {
     bytes: Box<[u8]>,
     start: usize,
     end: usize,
-    /// Unread bytes that were looked at already and held no whole head.
-    seen: usize,
 }
 
 impl Slot {
     fn new() -> Self {
-        Self { bytes: vec![0; SLOT_LEN].into_boxed_slice(), start: 0, end: 0, seen: 0 }
+        Self { bytes: vec![0; SLOT_LEN].into_boxed_slice(), start: 0, end: 0 }
     }
 
     /// The bytes that were read and not consumed.
@@ -49,7 +47,6 @@ impl Slot {
     pub fn consume(&mut self, n: usize) {
         debug_assert!(n <= self.end - self.start);
         self.start += n;
-        self.seen = 0;
         if self.start == self.end {
             (self.start, self.end) = (0, 0);
         }
@@ -59,17 +56,6 @@ impl Slot {
     pub fn keep_only(&mut self, n: usize) {
         debug_assert!(n <= self.end - self.start);
         self.end = self.start + n;
-    }
-
-    /// Notes that the unread bytes hold no whole head.
-    pub fn note_partial(&mut self) {
-        self.seen = self.end - self.start;
-    }
-
-    /// Whether the unread bytes may hold a whole head: they do not if no line has ended since the
-    /// last look. This keeps the work on a head that comes byte by byte in proportion to its lines.
-    pub fn may_be_whole(&self) -> bool {
-        self.seen == 0 || self.unread()[self.seen..].contains(&b'\n') || self.unread().len() >= HEAD_MAX
     }
 
     /// Reads once from `socket`; returns the bytes read and whether the space offered was filled,
@@ -145,18 +131,6 @@ mod tests {
         let input = vec![b'x'; SLOT_LEN + 1];
         let mut slot = Slot::new();
         assert_eq!(slot.read_from(&mut &input[..]).unwrap(), (SLOT_LEN, true));
-    }
-
-    #[test]
-    fn a_head_is_looked_at_again_only_when_a_line_has_ended() {
-        let mut slot = slot_with(b"GET / HTTP/1.1\r\nHost: a");
-        assert!(slot.may_be_whole());
-        slot.note_partial();
-        assert!(!slot.may_be_whole());
-        slot.read_from(&mut &b"bc\r"[..]).unwrap();
-        assert!(!slot.may_be_whole());
-        slot.read_from(&mut &b"\n"[..]).unwrap();
-        assert!(slot.may_be_whole());
     }
 
     #[test]

@@ -278,28 +278,44 @@ fn transfer_coding(value: &[u8]) -> Result<bool, Refusal> {
     Ok(chunked)
 }
 
-/// Whether `value` is `uri-host [":" port]` (RFC 9110 §7.2, RFC 3986 §3.2.2), or empty, which is
-/// what a client sends for a target without an authority.
-pub(crate) fn is_host(value: &[u8]) -> bool {
-    let after_host = match value.strip_prefix(b"[") {
-        Some(rest) => {
-            let Some(len) = rest.iter().position(|&byte| byte == b']') else { return false };
-            let literal = &rest[..len];
-            if literal.is_empty() || !literal.iter().all(|&byte| HOST_BYTE[usize::from(byte)] || byte == b':')
-            {
-                return false;
-            }
-            &rest[len + 1..]
-        }
-        None => {
-            let len = value.iter().position(|&byte| !HOST_BYTE[usize::from(byte)]).unwrap_or(value.len());
-            &value[len..]
-        }
+/// Whether `value` is `uri-host [":" port]` (RFC 9110 §7.2), or empty, which is what a client sends
+/// for a target without an authority.
+fn is_host(value: &[u8]) -> bool {
+    let host_len = match value.first() {
+        Some(b'[') => value.iter().position(|&byte| byte == b']').map_or(0, |end| end + 1),
+        _ => value.iter().position(|&byte| !HOST_BYTE[usize::from(byte)]).unwrap_or(value.len()),
     };
-    match after_host.split_first() {
-        None => true,
-        Some((&first, port)) => first == b':' && port.iter().all(u8::is_ascii_digit),
+    let (host, port) = value.split_at(host_len);
+    is_uri_host(host) && (port.is_empty() || (port[0] == b':' && port[1..].iter().all(u8::is_ascii_digit)))
+}
+
+/// Whether `value` is the authority of an `http` URI: a host that is not empty, without userinfo
+/// (RFC 9110 §4.2.1, §4.2.4).
+pub(crate) fn is_authority(value: &[u8]) -> bool {
+    is_host(value) && !matches!(value.first(), None | Some(b':'))
+}
+
+/// `IP-literal / IPv4address / reg-name` (RFC 3986 §3.2.2); a reg-name may be empty.
+fn is_uri_host(host: &[u8]) -> bool {
+    if let Some(literal) = host.strip_prefix(b"[").and_then(|host| host.strip_suffix(b"]")) {
+        let is_v6 = std::str::from_utf8(literal).is_ok_and(|text| text.parse::<std::net::Ipv6Addr>().is_ok());
+        return is_v6 || is_future_literal(literal);
     }
+    let is_encoded = |escape: &[u8]| escape.len() >= 2 && escape[..2].iter().all(u8::is_ascii_hexdigit);
+    host.iter().all(|&byte| HOST_BYTE[usize::from(byte)])
+        && (!host.contains(&b'%') || host.split(|&byte| byte == b'%').skip(1).all(is_encoded))
+}
+
+/// `"v" 1*HEXDIG "." 1*( unreserved / sub-delims / ":" )`
+fn is_future_literal(literal: &[u8]) -> bool {
+    let [b'v' | b'V', rest @ ..] = literal else { return false };
+    let Some(dot) = rest.iter().position(|&byte| byte == b'.') else { return false };
+    let (version, address) = (&rest[..dot], &rest[dot + 1..]);
+    let is_address_byte = |byte: &u8| *byte == b':' || (*byte != b'%' && HOST_BYTE[usize::from(*byte)]);
+    !version.is_empty()
+        && version.iter().all(u8::is_ascii_hexdigit)
+        && !address.is_empty()
+        && address.iter().all(is_address_byte)
 }
 
 /// `unreserved / sub-delims / "%"` (RFC 3986 §2).
@@ -343,12 +359,17 @@ fn other_version(bytes: &[u8]) -> Parsed<'_> {
     let mut spaces = (line_start..bytes.len()).filter(|&at| bytes[at] == b' ');
     let Some(before_version) = spaces.nth(1) else { return Parsed::Refused(Refusal::Malformed) };
     let at = before_version + 1;
-    match bytes[at..] {
-        [b'H', b'T', b'T', b'P', b'/', b'1', b'.', b'2'..=b'9', ..] => Parsed::HigherMinor(at + 7),
-        [b'H', b'T', b'T', b'P', b'/', b'0'..=b'9', b'.', b'0'..=b'9', ..] => {
-            Parsed::Refused(Refusal::VersionUnsupported)
-        }
-        _ => Parsed::Refused(Refusal::Malformed),
+    // HTTP-version = HTTP-name "/" DIGIT "." DIGIT (RFC 9112 §2.3)
+    let text = &bytes[at..bytes.len().min(at + 8)];
+    let is_version_so_far = text.iter().zip(b"HTTP/0.0").all(|(byte, expected)| match expected {
+        b'0' => byte.is_ascii_digit(),
+        _ => byte == expected,
+    });
+    match text {
+        _ if !is_version_so_far => Parsed::Refused(Refusal::Malformed),
+        [.., b'1', b'.', b'2'..=b'9'] if text.len() == 8 => Parsed::HigherMinor(at + 7),
+        _ if text.len() == 8 => Parsed::Refused(Refusal::VersionUnsupported),
+        _ => Parsed::Partial,
     }
 }
 
@@ -491,23 +512,56 @@ mod tests {
             "a:80",
             "a:",
             "",
+            ":80",
             "127.0.0.1:8080",
             "[::1]",
             "[::1]:80",
+            "[::ffff:1.2.3.4]",
             "[v1.x:y]",
             "a-b_c.d~e",
             "%41",
+            "a%e9.b",
             "!$&'()*+,;=",
         ] {
             let head = format!("GET / HTTP/1.1\r\nHost: {host}\r\n\r\n");
             request(head.as_bytes());
+            assert_eq!(is_authority(host.as_bytes()), !host.is_empty() && host != ":80", "{host}");
         }
         for host in [
-            "a b", "a/b", "a?b", "a#b", "u@a", "a:b", "a:80:80", "[::1", "[]", "[::1]x", "[g/]", "::1",
-            "a\"b", "a\\b", "\u{e9}",
+            "a b",
+            "a/b",
+            "a?b",
+            "a#b",
+            "u@a",
+            "a:b",
+            "a:80:80",
+            "[::1",
+            "[]",
+            "[::1]x",
+            "[::1]]",
+            "x[::1]",
+            "[g/]",
+            "[zz]",
+            "[:]",
+            "[1]",
+            "[::1%25eth0]",
+            "[v.x]",
+            "[v1.]",
+            "[v1]",
+            "[vg.x]",
+            "[v1.%41]",
+            "::1",
+            "a\"b",
+            "a\\b",
+            "a%zz",
+            "a%",
+            "a%4",
+            "%%41",
+            "\u{e9}",
         ] {
             check_refused(&format!("GET / HTTP/1.1\r\nHost: {host}\r\n\r\n"), Refusal::HostInvalid);
             check_refused(&format!("GET / HTTP/1.0\r\nHost: {host}\r\n\r\n"), Refusal::HostInvalid);
+            assert!(!is_authority(host.as_bytes()), "{host}");
         }
         check_refused("GET / HTTP/1.1\r\n\r\n", Refusal::HostMissing);
         check_refused("GET http://a/ HTTP/1.1\r\n\r\n", Refusal::HostMissing);

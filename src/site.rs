@@ -92,7 +92,7 @@ impl Site {
                 Rc::new(redirect(&target::directory_location(&self.path, query)))
             }
             (Method::Get | Method::Head, Ok(found)) => return self.conditional(request, found, clock),
-            // RFC 9110 §15.5.6: known to the origin server, but not supported by the resource.
+            // RFC 9110 §15.5.6, with Allow. A method that nobody knows is answered alike, as nginx does.
             _ => self.refusal(Refusal::MethodNotAllowed),
         })
     }

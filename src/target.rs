@@ -4,10 +4,12 @@
 //! exactly once and is never longer than what came in. It ends in a slash, or is empty, where a
 //! directory is meant.
 
-use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, percent_decode, percent_encode};
+use percent_encoding::{
+    AsciiSet, CONTROLS, NON_ALPHANUMERIC, percent_decode, percent_encode, utf8_percent_encode,
+};
 
 use crate::refusal::Refusal;
-use crate::request::is_host;
+use crate::request::is_authority;
 
 /// The one name with a leading dot that is served (RFC 8615).
 const WELL_KNOWN: &[u8] = b".well-known";
@@ -15,6 +17,23 @@ const WELL_KNOWN: &[u8] = b".well-known";
 /// What stays as it is when a path is written into a URL: `unreserved` and the slash (RFC 3986 §2.3).
 const PATH_ENCODED: &AsciiSet =
     &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~').remove(b'/');
+
+/// What no query may hold as it is: all but `pchar / "/" / "?"` (RFC 3986 §3.4). The percent sign is
+/// seen to on its own.
+const QUERY_ENCODED: &AsciiSet = &CONTROLS
+    .add(b' ')
+    .add(b'"')
+    .add(b'#')
+    .add(b'<')
+    .add(b'>')
+    .add(b'[')
+    .add(b'\\')
+    .add(b']')
+    .add(b'^')
+    .add(b'`')
+    .add(b'{')
+    .add(b'|')
+    .add(b'}');
 
 /// Writes the path that `target` asks for into `path`; returns the query, its `?` not included.
 ///
@@ -26,9 +45,12 @@ const PATH_ENCODED: &AsciiSet =
 pub fn resolve<'t>(target: &'t str, path: &mut Vec<u8>) -> Result<Option<&'t str>, Refusal> {
     path.clear();
     let target = if target.starts_with('/') { target } else { after_authority(target)? };
-    let (raw_path, query) = match target.find(['?', '#']) {
-        Some(at) if target.as_bytes()[at] == b'#' => return Err(Refusal::TargetInvalid),
-        Some(at) => (&target[..at], Some(&target[at + 1..])),
+    // No form of RFC 9112 §3.2 has a fragment.
+    if target.contains('#') {
+        return Err(Refusal::TargetInvalid);
+    }
+    let (raw_path, query) = match target.split_once('?') {
+        Some((path, query)) => (path, Some(query)),
         None => (target, None),
     };
     let mut segments = raw_path.split('/').skip(1).peekable();
@@ -61,9 +83,21 @@ pub fn directory_location(path: &[u8], query: Option<&str>) -> String {
     let mut location = format!("/{}/", percent_encode(path, PATH_ENCODED));
     if let Some(query) = query {
         location.push('?');
-        location.push_str(query);
+        // What was encoded by the client stays as it is; a percent sign of its own is encoded.
+        let mut parts = query.split('%');
+        location
+            .extend(parts.next().map(|part| utf8_percent_encode(part, QUERY_ENCODED)).into_iter().flatten());
+        for part in parts {
+            location.push_str(if is_escape(part) { "%" } else { "%25" });
+            location.extend(utf8_percent_encode(part, QUERY_ENCODED));
+        }
     }
     location
+}
+
+/// Whether the two hexadecimal digits that belong behind a percent sign begin `text`.
+fn is_escape(text: &str) -> bool {
+    text.len() >= 2 && text.as_bytes()[..2].iter().all(u8::is_ascii_hexdigit)
 }
 
 /// What follows the authority of an absolute-form target (RFC 9112 §3.2.2); the scheme's case does
@@ -77,8 +111,7 @@ fn after_authority(target: &str) -> Result<&str, Refusal> {
         })
         .ok_or(Refusal::TargetInvalid)?;
     let (authority, rest) = rest.split_at(rest.find(['/', '?', '#']).unwrap_or(rest.len()));
-    // RFC 9110 §4.2.1, §4.2.4: neither an empty host nor userinfo.
-    if authority.is_empty() || !is_host(authority.as_bytes()) {
+    if !is_authority(authority.as_bytes()) {
         return Err(Refusal::TargetInvalid);
     }
     Ok(rest)
@@ -199,6 +232,10 @@ mod tests {
             "http://u@host/a",
             "http://[::1/a",
             "http://h:x/",
+            "http://:80/a",
+            "http://a%zz/",
+            "http://[zz]/",
+            "/a?b#c",
             "ftp://host/a",
             "",
             "?a",
@@ -242,6 +279,16 @@ mod tests {
         assert_eq!(directory_location(b"a", Some("x=1")), "/a/?x=1");
         assert_eq!(directory_location("ü/c".as_bytes(), Some("")), "/%C3%BC/c/?");
         assert_eq!(directory_location(b"\\evil", None), "/%5Cevil/");
+        // RFC 9110 §10.2.2: Location is a URI-reference, whatever the query looked like.
+        assert_eq!(
+            directory_location(b"a", Some("b=%41&c/?:@!$'()*+,;=-._~")),
+            "/a/?b=%41&c/?:@!$'()*+,;=-._~"
+        );
+        assert_eq!(directory_location(b"a", Some("%zz%4%")), "/a/?%25zz%254%25");
+        assert_eq!(
+            directory_location(b"a", Some("\"<>\\^`{|}[]ü")),
+            "/a/?%22%3C%3E%5C%5E%60%7B%7C%7D%5B%5D%C3%BC"
+        );
         assert_eq!(directory_location(b"a\r\nX: y", None), "/a%0D%0AX%3A%20y/");
     }
 }
