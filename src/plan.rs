@@ -4,7 +4,7 @@
 use std::time::SystemTime;
 
 use crate::clock::parse_http_date;
-use crate::range::{self, Spans, Wanted};
+use crate::range::{self, Span, Wanted};
 use crate::request::Fields;
 
 /// What tells one state of a representation from another (RFC 9110 §8.8).
@@ -33,7 +33,7 @@ pub enum Plan {
     /// 200 with all of it
     Whole,
     /// 206 with these spans of it
-    Parts(Spans),
+    Parts(Vec<Span>),
     /// 304
     NotModified,
     /// 412
@@ -176,7 +176,7 @@ mod tests {
     }
 
     fn is_parts(plan: &Plan) -> bool {
-        matches!(plan, Plan::Parts(spans) if spans.as_slice() == [0..5])
+        matches!(plan, Plan::Parts(spans) if spans == &[0..5])
     }
 
     /// RFC 9110 §13.2.2 as a truth table: every combination of the conditions, each absent, true or

@@ -19,46 +19,24 @@ pub type Span = Range<u64>;
 pub enum Wanted {
     /// The field is of no account: the whole.
     Whole,
-    /// These parts, at least one, in the order in which they were asked for; none touches another.
-    Spans(Spans),
+    /// These parts, from one to [`RANGES_MAX`], in the order in which they were asked for; none touches
+    /// another.
+    Spans(Vec<Span>),
     /// None of what was asked for is there (RFC 9110 §15.5.17).
     Nothing,
 }
 
-/// A bounded list of spans.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Spans {
-    spans: [Span; RANGES_MAX],
-    len: usize,
-}
-
-impl Spans {
-    fn new() -> Self {
-        Self { spans: [const { 0..0 }; RANGES_MAX], len: 0 }
+/// Puts `span` in. Where it overlaps or adjoins others (RFC 9110 §15.3.7.2) they become one, in the
+/// place of the first.
+fn merge(spans: &mut Vec<Span>, span: Span) {
+    let mut merged = span;
+    let mut place = spans.len();
+    while let Some(at) = spans.iter().position(|s| s.start <= merged.end && merged.start <= s.end) {
+        let other = spans.remove(at);
+        merged = merged.start.min(other.start)..merged.end.max(other.end);
+        place = place.min(at);
     }
-
-    /// The spans.
-    pub fn as_slice(&self) -> &[Span] {
-        &self.spans[..self.len]
-    }
-
-    /// Puts `span` in. Where it overlaps or adjoins others (RFC 9110 §15.3.7.2) they become one, in
-    /// the place of the first.
-    fn merge(&mut self, span: Span) {
-        let mut merged = span;
-        let mut place = self.len;
-        while let Some(at) =
-            self.as_slice().iter().position(|s| s.start <= merged.end && merged.start <= s.end)
-        {
-            merged = merged.start.min(self.spans[at].start)..merged.end.max(self.spans[at].end);
-            self.spans[at..self.len].rotate_left(1);
-            self.len -= 1;
-            place = place.min(at);
-        }
-        self.spans[self.len] = merged;
-        self.len += 1;
-        self.spans[place..self.len].rotate_right(1);
-    }
+    spans.insert(place, merged);
 }
 
 /// One range-spec (RFC 9110 §14.1.1).
@@ -76,7 +54,7 @@ enum Spec {
 /// of no account (§14.2).
 pub fn wanted(text: &[u8], len: u64) -> Wanted {
     let Some(set) = after_unit(text) else { return Wanted::Whole };
-    let mut spans = Spans::new();
+    let mut spans = Vec::new();
     let mut specs = 0;
     let mut total: u64 = 0;
     for element in set.split(|&byte| byte == b',') {
@@ -98,14 +76,14 @@ pub fn wanted(text: &[u8], len: u64) -> Wanted {
         };
         if span.start < span.end {
             total += span.end - span.start;
-            spans.merge(span);
+            merge(&mut spans, span);
         }
         // Overlaps that add up to more than all there is are not worth their parts.
         if total > len {
             return Wanted::Whole;
         }
     }
-    match (specs, spans.len) {
+    match (specs, spans.len()) {
         (0, _) => Wanted::Whole,
         (_, 0) => Wanted::Nothing,
         _ => Wanted::Spans(spans),
@@ -144,7 +122,7 @@ mod tests {
 
     fn spans(text: &str, len: u64) -> Option<Vec<Span>> {
         match wanted(text.as_bytes(), len) {
-            Wanted::Spans(spans) => Some(spans.as_slice().to_vec()),
+            Wanted::Spans(spans) => Some(spans),
             Wanted::Nothing => Some(Vec::new()),
             Wanted::Whole => None,
         }

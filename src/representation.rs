@@ -11,7 +11,7 @@ use crate::clock::Date;
 use crate::head::{Body, Field, Response, Status};
 use crate::outbox::Outbox;
 use crate::plan::Validators;
-use crate::range::{Span, Spans};
+use crate::range::Span;
 use crate::refusal;
 
 /// The fields that a 304 repeats because a cache updates them (RFC 9110 §15.4.5); Date is in every
@@ -92,13 +92,13 @@ impl Representation {
     /// also after If-Range, where §15.3.7 would have fewer: clients are known to read the type anew.
     pub fn push_parts(
         &self,
-        spans: &Spans,
+        spans: &[Span],
         keep_alive: bool,
         date: &Date,
         boundary: &str,
         outbox: &mut Outbox,
     ) {
-        match spans.as_slice() {
+        match spans {
             [span] => {
                 let lines = |out: &mut Vec<u8>| {
                     put(out, format_args!("Content-Type: {}\r\n", self.content_type));

@@ -10,7 +10,7 @@ use crate::clock::Clock;
 use crate::files::{Files, Miss};
 use crate::head::{Body, Field, Response, Status};
 use crate::plan::{self, Plan};
-use crate::range::Spans;
+use crate::range::Span;
 use crate::refusal::{self, ALLOW, Refusal, Refusals};
 use crate::representation::{Representation, boundary};
 use crate::request::{Expectation, Method, Request};
@@ -29,7 +29,7 @@ pub enum Answer {
     /// A response, whole but for a body that HEAD does not want.
     Whole(Rc<Response>),
     /// 206 with these spans.
-    Parts(Rc<Representation>, Spans),
+    Parts(Rc<Representation>, Vec<Span>),
 }
 
 /// A site, with the room in which it decodes a path.
