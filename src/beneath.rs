@@ -74,11 +74,15 @@ impl Root {
         opened
     }
 
-    /// A link counts as leading out though it may lead back inside, as absolute ones do. Where it does, the
-    /// place that it leads to is opened beneath the root, links no longer allowed to matter.
+    /// A link counts as leading out though it may lead back inside, as absolute ones do. Where it does,
+    /// the place that it leads to is opened beneath the root. No step of the way may end outside, or
+    /// names out there could be tried.
     fn by_way_of_outside(&self, path: &[u8]) -> Option<File> {
-        let target = fs::canonicalize(self.canonical.join(OsStr::from_bytes(path))).ok()?;
-        let inside = target.strip_prefix(&self.canonical).ok()?;
+        let mut inside = PathBuf::new();
+        for name in Path::new(OsStr::from_bytes(path)).components() {
+            let target = fs::canonicalize(self.canonical.join(&inside).join(name)).ok()?;
+            inside = target.strip_prefix(&self.canonical).ok()?.to_path_buf();
+        }
         self.resolve(inside.as_os_str().as_bytes()).ok()
     }
 }
@@ -156,6 +160,7 @@ mod tests {
             ("a/out", "../../secret"),
             ("out-and-in", "../root/file"),
             ("etc", "/etc"),
+            ("parent", ".."),
             ("loop", "loop"),
             ("dangling", "nothing"),
         ] {
@@ -177,6 +182,7 @@ mod tests {
             ("a/../file", Ok("file")),
             ("absolute", Ok("deep")),
             ("out-and-in", Ok("file")),
+            ("parent/root/file", Err(libc::EXDEV)),
             ("a", Err(libc::EISDIR)),
             ("a/", Err(libc::EISDIR)),
             ("nothing", Err(libc::ENOENT)),

@@ -3,8 +3,9 @@
 //! clap knows names, defaults and help; every value is interpreted here, so that every refusal is one
 //! sentence naming the option, the value, the cause and what to try.
 
-use std::ffi::OsString;
-use std::path::PathBuf;
+use std::ffi::{OsStr, OsString};
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::path::{Path, PathBuf};
 
 use clap::builder::FalseyValueParser;
 use clap::error::ErrorKind;
@@ -57,8 +58,13 @@ pub enum BodySource {
     Text(Vec<u8>),
     /// A file.
     File(PathBuf),
-    /// So many zero bytes.
-    Zeros(u64),
+    /// Zero bytes.
+    Zeros {
+        /// How many.
+        len: u64,
+        /// The option's value.
+        typed: String,
+    },
 }
 
 /// Fields that tared writes itself, from the connection, the body and the clock.
@@ -147,8 +153,10 @@ pub fn command() -> Command {
 /// A sentence naming the option, the value, the cause and what to try. Help and version count as
 /// errors too, of status 0, whose text is for standard output: see [`Stop`].
 pub fn settings(args: impl IntoIterator<Item = OsString>) -> Result<Settings, Stop> {
-    let matches = command().try_get_matches_from(args).map_err(|error| match error.kind() {
+    let args: Vec<OsString> = args.into_iter().collect();
+    let matches = command().try_get_matches_from(&args).map_err(|error| match error.kind() {
         ErrorKind::DisplayHelp | ErrorKind::DisplayVersion => Stop::Text(error.to_string()),
+        ErrorKind::InvalidUtf8 => Stop::Failure(no_text(&args)),
         _ => Stop::Failure(Failure::usage(first_sentence(&error.to_string()))),
     })?;
     let typed = Typed::from_arg_matches(&matches).map_err(|error| Failure::usage(error.to_string()))?;
@@ -271,14 +279,10 @@ fn check_index_name(name: &str) -> Result<(), Failure> {
 /// `NAME: VALUE` (RFC 9110 §5.1, §5.5).
 fn field(text: &str, is_directory: bool) -> Result<Field, Failure> {
     let refuse = |cause: &str| {
-        Failure::usage(format!(
-            "--header '{}': {cause} (try --header 'Cache-Control: no-store')",
-            text.escape_debug()
-        ))
+        Failure::usage(format!("--header '{}': {cause} (try --header 'Cache-Control: no-store')", text))
     };
     let (name, value) = text.split_once(':').ok_or_else(|| refuse("there is no colon"))?;
-    let is_token = |c: char| c.is_ascii_alphanumeric() || "!#$%&'*+-.^_`|~".contains(c);
-    if name.is_empty() || !name.chars().all(is_token) {
+    if !is_token(name) {
         return Err(refuse("what stands before the colon is no field name"));
     }
     if text.contains(['\r', '\n']) {
@@ -305,7 +309,9 @@ fn fixed(
     let default_type = match &body {
         None => "text/html".to_owned(),
         Some(body) => match body.as_encoded_bytes() {
-            [b'@', file @ ..] if file.contains(&b'.') => mime::content_type(file),
+            [b'@', file @ ..] if Path::new(OsStr::from_bytes(file)).extension().is_some() => {
+                mime::content_type(file)
+            }
             _ => "text/plain; charset=utf-8".to_owned(),
         },
     };
@@ -317,12 +323,12 @@ fn fixed(
             )));
         }
         (None, None) => BodySource::Text(Vec::new()),
-        (None, Some(size)) => BodySource::Zeros(self::size(size)?),
+        (None, Some(size)) => BodySource::Zeros { len: self::size(size)?, typed: size.to_owned() },
         (Some(body), None) => body_source(body)?,
     };
     let is_empty = match &body {
         BodySource::Text(text) => text.is_empty(),
-        BodySource::Zeros(n) => *n == 0,
+        BodySource::Zeros { len, .. } => *len == 0,
         BodySource::File(_) => false,
     };
     if status.is_bodiless() && !is_empty {
@@ -332,15 +338,27 @@ fn fixed(
         )));
     }
     if let Some(text) = &content_type
-        && (text.is_empty() || text.contains(|c: char| c.is_ascii_control()))
+        && !is_media_type(text)
     {
         return Err(Failure::usage(format!(
             "--type '{}': this is no media type (try --type text/plain)",
-            text.escape_debug()
+            text
         )));
     }
     let content_type = content_type.or((!status.is_bodiless()).then_some(default_type));
     Ok(Serve::Fixed { status, content_type, body })
+}
+
+/// `type "/" subtype`, with or without parameters (RFC 9110 §8.3.1).
+fn is_media_type(text: &str) -> bool {
+    let essence = text.split(';').next().unwrap_or_default().trim_end();
+    let Some((kind, subtype)) = essence.split_once('/') else { return false };
+    is_token(kind) && is_token(subtype) && !text.contains(|c: char| c.is_ascii_control())
+}
+
+/// RFC 9110 §5.6.2
+fn is_token(text: &str) -> bool {
+    !text.is_empty() && text.chars().all(|c| c.is_ascii_alphanumeric() || "!#$%&'*+-.^_`|~".contains(c))
 }
 
 fn status(text: &str) -> Result<Status, Failure> {
@@ -369,7 +387,6 @@ fn size(text: &str) -> Result<u64, Failure> {
 }
 
 fn body_source(body: OsString) -> Result<BodySource, Failure> {
-    use std::os::unix::ffi::{OsStrExt, OsStringExt};
     if let [b'@', path @ ..] = body.as_bytes() {
         return Ok(BodySource::File(PathBuf::from(OsString::from_vec(path.to_vec()))));
     }
@@ -393,6 +410,28 @@ fn body_source(body: OsString) -> Result<BodySource, Failure> {
         });
     }
     Ok(BodySource::Text(text))
+}
+
+/// Which value it is that clap found not to be UTF-8, since clap does not tell.
+fn no_text(args: &[OsString]) -> Failure {
+    let is_text = |value: &OsStr| value.to_str().is_some();
+    let from_environment = std::env::vars_os()
+        .filter(|(name, _)| name.as_bytes().starts_with(b"TARED_") && name != "TARED_BODY")
+        .find(|(_, value)| !is_text(value));
+    let typed = args.iter().position(|arg| !is_text(arg));
+    let (option, value) = match (typed, from_environment) {
+        (Some(at), _) => {
+            let arg = args[at].as_bytes();
+            match arg.iter().position(|&byte| byte == b'=') {
+                Some(equals) => (arg[..equals].to_vec(), arg[equals + 1..].to_vec()),
+                None => (args[at.saturating_sub(1)].as_bytes().to_vec(), arg.to_vec()),
+            }
+        }
+        (None, Some((name, value))) => (name.into_vec(), value.into_vec()),
+        (None, None) => Default::default(),
+    };
+    let (option, value) = (String::from_utf8_lossy(&option), value.escape_ascii());
+    Failure::usage(format!("{option} '{value}': this is no UTF-8 text (write it in UTF-8)"))
 }
 
 /// The gist of what clap says, on one line.

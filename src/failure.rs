@@ -12,13 +12,13 @@ pub struct Failure {
 
 impl Failure {
     /// What was typed makes no sense: exit status 2.
-    pub fn usage(sentence: impl Into<String>) -> Self {
-        Self { sentence: sentence.into(), status: 2 }
+    pub fn usage(sentence: impl AsRef<str>) -> Self {
+        Self { sentence: one_line(sentence.as_ref()), status: 2 }
     }
 
     /// The system refused: exit status 1.
-    pub fn refused(sentence: impl Into<String>) -> Self {
-        Self { sentence: sentence.into(), status: 1 }
+    pub fn refused(sentence: impl AsRef<str>) -> Self {
+        Self { sentence: one_line(sentence.as_ref()), status: 1 }
     }
 
     /// The exit status.
@@ -33,6 +33,19 @@ impl fmt::Display for Failure {
     }
 }
 
+/// `text` with its control characters written as in a Rust literal: whatever stands in a name or a
+/// value, a sentence is one line and moves no cursor.
+pub fn one_line(text: &str) -> String {
+    let mut line = String::with_capacity(text.len());
+    for c in text.chars() {
+        match c.is_control() {
+            true => line.extend(c.escape_default()),
+            false => line.push(c),
+        }
+    }
+    line
+}
+
 /// What the system said, in lower case and without its number.
 pub fn cause(error: &io::Error) -> String {
     let text = error.to_string();
@@ -44,6 +57,12 @@ pub fn cause(error: &io::Error) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_sentence_is_one_line() {
+        let failure = Failure::usage("--listen 'a\n\r\t\u{1b}[2J\u{85}\'ü'");
+        assert_eq!(failure.to_string(), "tared: --listen 'a\\n\\r\\t\\u{1b}[2J\\u{85}'ü'");
+    }
 
     #[test]
     fn a_cause_is_the_systems_word_for_it() {

@@ -9,7 +9,7 @@ use memmap2::MmapMut;
 use crate::beneath::Root;
 use crate::cli::{BodySource, Serve, Settings};
 use crate::clock::Clock;
-use crate::failure::{Failure, cause};
+use crate::failure::{Failure, cause, one_line};
 use crate::files::Files;
 use crate::head::{Body, Field, Response};
 use crate::site::Site;
@@ -24,7 +24,7 @@ pub fn site(settings: &Settings, clock: &Clock) -> Result<(Site, String), Failur
             let root =
                 Root::open(path).map_err(|error| Failure::refused(directory_sentence(path, &error)))?;
             let files = Files::new(root, index_names.clone(), settings.fields.clone(), clock.now());
-            Ok((Site::files(files), format!("serving {}", path.display())))
+            Ok((Site::files(files), one_line(&format!("serving {}", path.display()))))
         }
         Serve::Fixed { status, content_type, body } => {
             let body = fixed_body(body)?;
@@ -44,10 +44,10 @@ fn fixed_body(source: &BodySource) -> Result<Body, Failure> {
             let path = path.display();
             Failure::refused(format!("cannot read --body '@{path}': {} (try another file)", cause(&error)))
         }),
-        BodySource::Zeros(0) => Ok(Body::None),
-        BodySource::Zeros(n) => zeros(*n).map(Body::Zeros).map_err(|error| {
+        BodySource::Zeros { len: 0, .. } => Ok(Body::None),
+        BodySource::Zeros { len, typed } => zeros(*len).map(Body::Zeros).map_err(|error| {
             Failure::refused(format!(
-                "cannot have --size '{n}' bytes: {} (try a smaller size)",
+                "cannot have a body of --size '{typed}': {} (try a smaller one)",
                 cause(&error)
             ))
         }),
