@@ -1,0 +1,166 @@
+//! Starts and ends the real binary.
+
+use std::ffi::OsStr;
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::SocketAddr;
+use std::os::unix::fs::PermissionsExt;
+use std::os::unix::process::ExitStatusExt;
+use std::path::Path;
+use std::process::{Child, Command, ExitStatus, Output, Stdio};
+use std::sync::mpsc;
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use crate::client::Client;
+
+/// A bound on everything that is waited for; nothing takes nearly as long.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(20);
+
+/// A running tared. It is killed when it goes out of scope.
+pub(crate) struct Server {
+    child: Killed,
+    /// The line that it printed when it was ready.
+    pub(crate) ready_line: String,
+    /// What else it prints, once it has ended.
+    printed: Option<JoinHandle<String>>,
+    /// Where it listens.
+    pub(crate) address: SocketAddr,
+}
+
+impl Server {
+    /// Serves `dir`.
+    pub(crate) fn directory(dir: &Path) -> Self {
+        Self::start([OsStr::new("--listen"), OsStr::new("127.0.0.1:0"), dir.as_os_str()])
+    }
+
+    /// Serves the repository's fixtures.
+    pub(crate) fn fixtures() -> Self {
+        Self::directory(&fixtures())
+    }
+
+    /// Answers everything alike.
+    pub(crate) fn fixed(args: &[&str]) -> Self {
+        Self::start(["--fixed", "--listen", "127.0.0.1:0"].iter().chain(args))
+    }
+
+    /// Starts the binary with `args` and waits for its ready line.
+    pub(crate) fn start(args: impl IntoIterator<Item = impl AsRef<OsStr>>) -> Self {
+        Self::spawn(command().args(args))
+    }
+
+    /// Starts `command`, which is [`command`] with more to it.
+    pub(crate) fn spawn(command: &mut Command) -> Self {
+        let child = command.stdin(Stdio::null()).stdout(Stdio::piped()).spawn();
+        let mut child = Killed(child.expect("the binary starts"));
+        let stdout = child.0.stdout.take().expect("it was piped");
+        let (sender, receiver) = mpsc::channel();
+        let printed = std::thread::spawn(move || {
+            let mut stdout = BufReader::new(stdout);
+            let mut line = String::new();
+            let _ = stdout.read_line(&mut line).map(|_| sender.send(line));
+            // The rest is read to the end, so that the server never meets a closed pipe.
+            let mut rest = String::new();
+            stdout.read_to_string(&mut rest).map(|_| rest).unwrap_or_default()
+        });
+        let ready_line = receiver.recv_timeout(PATIENCE).expect("a ready line within the bound");
+        let url = ready_line.trim_end().rsplit_once("http://").map(|(_, url)| url.trim_end_matches('/'));
+        let address = url.and_then(|url| url.parse().ok());
+        let address = address.unwrap_or_else(|| panic!("no address in {ready_line:?}"));
+        Self { child, ready_line, printed: Some(printed), address }
+    }
+
+    /// A new connection to it.
+    pub(crate) fn connect(&self) -> Client {
+        Client::connect(self.address)
+    }
+
+    /// Its process id.
+    pub(crate) fn pid(&self) -> u32 {
+        self.child.0.id()
+    }
+
+    /// What it printed behind the ready line, once it has ended.
+    pub(crate) fn printed(&mut self) -> String {
+        self.wait();
+        self.printed.take().expect("asked for once").join().expect("it is read")
+    }
+
+    /// Sends it a signal, by its name.
+    pub(crate) fn signal(&self, name: &str) {
+        let status = Command::new("kill").args(["-s", name, &self.pid().to_string()]).status();
+        assert!(status.expect("kill runs").success());
+    }
+
+    /// Waits for it to end by itself.
+    pub(crate) fn wait(&mut self) -> ExitStatus {
+        let end = Instant::now() + PATIENCE;
+        while Instant::now() < end {
+            if let Some(status) = self.child.0.try_wait().expect("it is our child") {
+                return status;
+            }
+            std::thread::sleep(Duration::from_millis(2));
+        }
+        panic!("it does not end");
+    }
+
+    /// Panics unless it is alive and answers.
+    #[track_caller]
+    pub(crate) fn assert_alive(&mut self) {
+        if let Some(status) = self.child.0.try_wait().expect("it is our child") {
+            panic!("it ended: {status}, signal {:?}", status.signal());
+        }
+        self.connect().get("/").expect("it answers");
+    }
+}
+
+/// A child that does not outlive its test, however that ends.
+struct Killed(Child);
+
+impl Drop for Killed {
+    fn drop(&mut self) {
+        // It may have ended by itself.
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+/// The binary, without any variable of ours in its environment.
+pub(crate) fn command() -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_tared"));
+    for (name, _) in std::env::vars_os() {
+        if name.to_string_lossy().starts_with("TARED_") {
+            command.env_remove(name);
+        }
+    }
+    command
+}
+
+/// Runs `command` to its end; for command lines with which it does not serve. One that does is ended
+/// after the bound.
+pub(crate) fn run(command: &mut Command) -> Output {
+    let command = command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut child = command.spawn().expect("the binary starts");
+    let end = Instant::now() + PATIENCE;
+    while Instant::now() < end && child.try_wait().expect("it is our child").is_none() {
+        std::thread::sleep(Duration::from_millis(2));
+    }
+    let _ = child.kill(); // It has ended, or should have.
+    child.wait_with_output().expect("it is our child")
+}
+
+/// A directory for a test, which every user may read.
+pub(crate) fn temporary() -> tempfile::TempDir {
+    let dir = tempfile::tempdir().expect("a temporary directory");
+    std::fs::set_permissions(dir.path(), PermissionsExt::from_mode(0o755)).expect("it is ours");
+    dir
+}
+
+/// Says why a test does not run here; past the test harness, which keeps back what is printed.
+pub(crate) fn skip(test: &str, why: &str) {
+    let _ = writeln!(std::io::stderr(), "skipped: {test}: {why}");
+}
+
+/// The repository's fixtures.
+pub(crate) fn fixtures() -> std::path::PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("fixtures")
+}
