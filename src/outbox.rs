@@ -5,9 +5,13 @@
 //! the rest into an outbox that belongs to the connection and owns what it needs: its head bytes,
 //! and a handle on each response that keeps the body alive. Templates are never referred to, so an
 //! entry may be evicted under it.
+//!
+//! ```text
+//! bytes   head│head│head      │head   …      own bytes, in one piece
+//! bodies             ^body    ^body          each stands `at` so many own bytes
+//! ```
 
 use std::io::{self, IoSlice, Write};
-use std::ops::Range;
 use std::rc::Rc;
 
 use crate::clock::Date;
@@ -17,11 +21,12 @@ use crate::range::{RANGES_MAX, Span};
 /// Bytes of heads and inlined bodies after which a batch is sent before more requests are answered.
 const BATCH_BYTES_MAX: usize = 64 * 1024;
 
-/// Pieces of one response: a head, and for each of its parts a head and a body, and an end.
-const RESPONSE_PIECES_MAX: usize = 1 + 2 * RANGES_MAX + 1;
+/// Bodies of a batch, and those of one response more.
+const BATCH_BODIES_MAX: usize = 32 + RANGES_MAX;
 
-/// Pieces of a batch: the slices of one vectored write, far below IOV_MAX (1,024).
-const BATCH_PIECES_MAX: usize = 64 + RESPONSE_PIECES_MAX;
+/// Slices of a vectored write: the bodies, and own bytes before, between and behind them. Far below
+/// IOV_MAX (1,024).
+const SLICES_MAX: usize = 2 * BATCH_BODIES_MAX + 1;
 
 /// Writes to one socket before another gets its turn. A write takes what fits the socket's buffer,
 /// some hundreds of kilobytes, so this is a few megabytes to a reader that is as fast as we are.
@@ -42,64 +47,55 @@ pub enum Sent {
     Lost,
 }
 
+/// A span of a response's body, behind `at` own bytes.
 #[derive(Debug)]
-enum Piece {
-    /// These of the outbox's own bytes.
-    Own(Range<usize>),
-    /// This span of a response's body.
-    Body(Rc<Response>, Span),
+struct Piece {
+    at: usize,
+    response: Rc<Response>,
+    span: Span,
 }
 
 impl Piece {
     fn len(&self) -> u64 {
-        match self {
-            Piece::Own(range) => range.len() as u64,
-            Piece::Body(_, span) => span.end - span.start,
-        }
-    }
-
-    fn advance(&mut self, n: u64) {
-        match self {
-            Piece::Own(range) => range.start += n as usize,
-            Piece::Body(_, span) => span.start += n,
-        }
+        self.span.end - self.span.start
     }
 }
 
 /// Where an outbox ended before a response was put in.
 #[derive(Clone, Copy, Debug)]
 pub struct Mark {
-    queued: u64,
     bytes_len: usize,
-    pieces_len: usize,
+    bodies_len: usize,
+    total: u64,
 }
 
 /// Bytes to be sent, in order.
 #[derive(Debug, Default)]
 pub struct Outbox {
     bytes: Vec<u8>,
-    /// The first `gone` of these have left; the one after is cut to what is unsent of it.
-    pieces: Vec<Piece>,
-    gone: usize,
-    /// Bytes put in, and bytes that have left.
-    queued: u64,
+    bodies: Vec<Piece>,
+    /// Bytes of all bodies.
+    bodies_total: u64,
+    /// Bytes that have left.
     left: u64,
+    /// Whether this is what was unsent of an outbox of which something had left.
+    is_begun: bool,
 }
 
 impl Outbox {
     /// Whether nothing is unsent.
     pub fn is_empty(&self) -> bool {
-        self.left == self.queued
+        self.left == self.total()
     }
 
     /// Whether it is time to send.
     pub fn is_full(&self) -> bool {
-        self.bytes.len() >= BATCH_BYTES_MAX || self.pieces.len() + RESPONSE_PIECES_MAX > BATCH_PIECES_MAX
+        self.bytes.len() >= BATCH_BYTES_MAX || self.bodies.len() + RANGES_MAX > BATCH_BODIES_MAX
     }
 
     /// Puts in `response`, its body only if `with_body` (it is not for HEAD).
     pub fn push(&mut self, response: &Rc<Response>, keep_alive: bool, with_body: bool, date: &Date) {
-        self.push_own(|bytes| response.template(keep_alive).stamp(with_body, date, bytes));
+        response.template(keep_alive).stamp(with_body, date, &mut self.bytes);
         if with_body && !response.body().is_empty() {
             self.push_body(response, 0..response.body().len());
         }
@@ -107,50 +103,43 @@ impl Outbox {
 
     /// Puts in what `write` appends to the outbox's own bytes.
     pub fn push_own(&mut self, write: impl FnOnce(&mut Vec<u8>)) {
-        let start = self.bytes.len();
         write(&mut self.bytes);
-        let end = self.bytes.len();
-        self.queued += (end - start) as u64;
-        match self.pieces.last_mut() {
-            Some(Piece::Own(range)) => range.end = end,
-            _ => self.pieces.push(Piece::Own(start..end)),
-        }
     }
 
     /// Puts in `span` of what GET on `response` brings.
     pub fn push_span(&mut self, response: &Rc<Response>, span: Span) {
         match response.inlined() {
             [] => self.push_body(response, span),
-            bytes => {
-                self.push_own(|own| own.extend_from_slice(&bytes[span.start as usize..span.end as usize]))
-            }
+            bytes => self.bytes.extend_from_slice(&bytes[span.start as usize..span.end as usize]),
         }
     }
 
     fn push_body(&mut self, response: &Rc<Response>, span: Span) {
-        self.queued += span.end - span.start;
-        self.pieces.push(Piece::Body(Rc::clone(response), span));
+        let piece = Piece { at: self.bytes.len(), response: Rc::clone(response), span };
+        self.bodies_total += piece.len();
+        self.bodies.push(piece);
+    }
+
+    fn total(&self) -> u64 {
+        self.bytes.len() as u64 + self.bodies_total
     }
 
     /// The end of what is in, to come back to.
     pub fn mark(&self) -> Mark {
-        Mark { queued: self.queued, bytes_len: self.bytes.len(), pieces_len: self.pieces.len() }
+        Mark { bytes_len: self.bytes.len(), bodies_len: self.bodies.len(), total: self.total() }
     }
 
     /// Whether a byte of what was put in since `mark` has left.
     pub fn is_begun_since(&self, mark: Mark) -> bool {
-        self.left > mark.queued
+        self.left > mark.total
     }
 
     /// Takes out what was put in since `mark`, of which no byte may have left.
     pub fn take_back(&mut self, mark: Mark) {
         assert!(!self.is_begun_since(mark), "what has left cannot be taken back");
-        self.queued = mark.queued;
         self.bytes.truncate(mark.bytes_len);
-        self.pieces.truncate(mark.pieces_len);
-        if let Some(Piece::Own(range)) = self.pieces.last_mut() {
-            range.end = mark.bytes_len;
-        }
+        self.bodies.truncate(mark.bodies_len);
+        self.bodies_total = mark.total - mark.bytes_len as u64;
     }
 
     /// Writes until everything has left or the socket will not have more.
@@ -159,16 +148,12 @@ impl Outbox {
     /// is checked before each further write (one `fstat` per write).
     pub fn send(&mut self, socket: &mut impl Write) -> Sent {
         for _ in 0..WRITES_PER_TURN {
-            if self.is_empty() {
-                self.clear();
-                return Sent::All;
-            }
-            if self.left > 0 && !self.is_whole() {
+            if (self.left > 0 || self.is_begun) && !self.is_whole() {
                 return Sent::Cut;
             }
             match self.write(socket) {
                 Ok(0) => return Sent::Lost,
-                Ok(n) => self.advance(n as u64),
+                Ok(n) => self.left += n as u64,
                 Err(error) => match error.kind() {
                     io::ErrorKind::WouldBlock => return Sent::Blocked,
                     io::ErrorKind::Interrupted => {}
@@ -176,26 +161,29 @@ impl Outbox {
                     _ => return Sent::Lost,
                 },
             }
-        }
-        if self.is_empty() {
-            self.clear();
-            return Sent::All;
+            if self.is_empty() {
+                self.clear();
+                return Sent::All;
+            }
         }
         Sent::Paused
     }
 
     /// Moves what is unsent into an outbox of its own.
     pub fn take_unsent(&mut self) -> Outbox {
-        let mut unsent = Outbox { queued: self.queued, left: self.left, ..Outbox::default() };
-        for piece in self.pieces.drain(..).skip(self.gone) {
-            unsent.pieces.push(match piece {
-                Piece::Own(range) => {
-                    let start = unsent.bytes.len();
-                    unsent.bytes.extend_from_slice(&self.bytes[range]);
-                    Piece::Own(start..unsent.bytes.len())
+        let mut unsent = Outbox { is_begun: self.is_begun || self.left > 0, ..Outbox::default() };
+        let mut gone = self.left;
+        for (own, piece) in self.parts() {
+            let own_gone = gone.min(own.len() as u64);
+            unsent.bytes.extend_from_slice(&own[own_gone as usize..]);
+            gone -= own_gone;
+            if let Some(piece) = piece {
+                let piece_gone = gone.min(piece.len());
+                if piece_gone < piece.len() {
+                    unsent.push_body(&piece.response, piece.span.start + piece_gone..piece.span.end);
                 }
-                body => body,
-            });
+                gone -= piece_gone;
+            }
         }
         self.clear();
         unsent
@@ -203,52 +191,55 @@ impl Outbox {
 
     fn clear(&mut self) {
         self.bytes.clear();
-        self.pieces.clear();
-        (self.gone, self.queued, self.left) = (0, 0, 0);
+        self.bodies.clear();
+        (self.bodies_total, self.left, self.is_begun) = (0, 0, false);
+    }
+
+    /// Own bytes and the body behind them, in order; the last own bytes have none.
+    fn parts(&self) -> impl Iterator<Item = (&[u8], Option<&Piece>)> {
+        self.bodies.iter().map(Some).chain([None]).scan(0, |start, piece| {
+            let end = piece.map_or(self.bytes.len(), |piece| piece.at);
+            let own = &self.bytes[*start..end];
+            *start = end;
+            Some((own, piece))
+        })
     }
 
     /// Whether the file of a mapped body still reaches to where we need it.
     fn is_whole(&self) -> bool {
-        let bodies = self.pieces[self.gone..].iter().filter_map(|piece| match piece {
-            Piece::Body(response, span) if response.is_mapped() => Some((response, span.end)),
-            _ => None,
-        });
-        bodies.max_by_key(|&(_, end)| end).is_none_or(|(response, end)| response.body().reaches(end))
+        let mapped = self.bodies.iter().filter(|piece| piece.response.is_mapped());
+        mapped
+            .max_by_key(|piece| piece.span.end)
+            .is_none_or(|piece| piece.response.body().reaches(piece.span.end))
     }
 
     fn write(&self, socket: &mut impl Write) -> io::Result<usize> {
-        match &self.pieces[self.gone..] {
-            [Piece::Own(range)] => socket.write(&self.bytes[range.clone()]),
-            [own, body] => socket.write_vectored(&[self.slice(own), self.slice(body)]),
-            unsent => {
-                let mut slices = [IoSlice::new(&[]); BATCH_PIECES_MAX];
-                for (slice, piece) in slices.iter_mut().zip(unsent) {
-                    *slice = self.slice(piece);
-                }
-                socket.write_vectored(&slices[..unsent.len()])
-            }
+        match self.bodies.len() {
+            0 => socket.write(&self.bytes[self.left as usize..]),
+            1 => self.write_slices::<3>(socket),
+            _ => self.write_slices::<SLICES_MAX>(socket),
         }
     }
 
-    fn slice<'s>(&'s self, piece: &'s Piece) -> IoSlice<'s> {
-        match piece {
-            Piece::Own(range) => IoSlice::new(&self.bytes[range.clone()]),
-            Piece::Body(response, span) => response.body().slice(span.clone()),
-        }
-    }
-
-    fn advance(&mut self, n: u64) {
-        self.left += n;
-        let mut n = n;
-        while n > 0 {
-            let piece = &mut self.pieces[self.gone];
-            let step = n.min(piece.len());
-            piece.advance(step);
-            n -= step;
-            if piece.len() == 0 {
-                self.gone += 1;
+    /// One vectored write of at most `N` slices.
+    fn write_slices<const N: usize>(&self, socket: &mut impl Write) -> io::Result<usize> {
+        let mut slices = [IoSlice::new(&[]); N];
+        let mut len = 0;
+        let mut gone = self.left as usize;
+        let all = self.parts().flat_map(|(own, piece)| {
+            let body = piece.map(|piece| piece.response.body().slice(piece.span.clone()));
+            [Some(IoSlice::new(own)), body]
+        });
+        for mut slice in all.flatten() {
+            let slice_gone = gone.min(slice.len());
+            gone -= slice_gone;
+            if slice_gone < slice.len() {
+                slice.advance(slice_gone);
+                slices[len] = slice;
+                len += 1;
             }
         }
+        socket.write_vectored(&slices[..len])
     }
 }
 
@@ -348,7 +339,7 @@ mod tests {
         let (first, second) = (response(Body::Bytes(b"1".to_vec())), response(Body::Bytes(vec![b'2'; 5000])));
         let mut expected = Outbox::default();
         expected.push(&first, true, true, DATE);
-        let first_len = expected.queued as usize;
+        let first_len = expected.total() as usize;
         for room in 1..=first_len {
             let mut socket = Narrow::new(room);
             let mut outbox = Outbox::default();
