@@ -23,7 +23,7 @@ use crate::framing::{BODY_MAX, Framing, Skip, Skipped};
 use crate::outbox::{Mark, Outbox, Sent};
 use crate::pool::{Pool, Slot};
 use crate::refusal::Refusal;
-use crate::request::{self, Expectation, Method, Parsed, Request};
+use crate::request::{self, Expectation, Method, Parsed, Recent, Request};
 use crate::site::{Answer, Site};
 
 /// Reads and batches of one connection before another gets its turn. Arbitrary: enough for any
@@ -53,6 +53,8 @@ impl Socket for mio::net::TcpStream {
 pub struct Shared {
     /// Free parser slots.
     pub pool: Pool,
+    /// The head that was parsed last.
+    pub recent: Recent,
     /// The batch being gathered; empty between turns.
     pub outbox: Outbox,
     /// What is served.
@@ -200,7 +202,7 @@ impl<S: Socket> Conn<S> {
             if slot.is_empty() {
                 return Pause::NeedsInput;
             }
-            let (request, len, is_early) = match look(slot, self.state) {
+            let (request, len, is_early) = match look(slot, self.state, &mut shared.recent) {
                 Unread::Request { request, len, is_early } => (request, len, is_early),
                 Unread::Partial => return Pause::NeedsInput,
                 Unread::Body { head_len, skip } => {
@@ -297,6 +299,18 @@ impl Answered {
 }
 
 impl Shared {
+    /// What the connections of one server share.
+    pub fn new(site: Site, clock: Clock) -> Self {
+        Self {
+            pool: Pool::default(),
+            recent: Recent::default(),
+            outbox: Outbox::default(),
+            site,
+            clock,
+            is_ending: false,
+        }
+    }
+
     /// Puts the response to `request` into the batch; returns whether it is sent from a mapping.
     fn respond(&mut self, request: &Request<'_>, is_kept: bool) -> bool {
         let date = self.clock.date();
@@ -330,11 +344,11 @@ enum Unread<'b> {
 }
 
 /// Looks at the bytes unread in `slot`, which holds something.
-fn look(slot: &Slot, state: State) -> Unread<'_> {
+fn look<'b>(slot: &'b Slot, state: State, recent: &mut Recent) -> Unread<'b> {
     let unread = slot.unread();
     let (request, head_len, mut skip) = match state {
         State::Body { head_len, skip } => (None, head_len, skip),
-        _ => match request::parse(unread) {
+        _ => match recent.parse(unread) {
             Parsed::Partial => return Unread::Partial,
             Parsed::HigherMinor(at) => return Unread::HigherMinor(at),
             Parsed::Refused(refusal) => return Unread::Refused(refusal),
@@ -457,18 +471,14 @@ mod tests {
         }
     }
 
-    fn shared(site: Site, clock: Clock) -> Shared {
-        Shared { pool: Pool::default(), outbox: Outbox::default(), site, clock, is_ending: false }
-    }
-
     fn fixed(body: &[u8]) -> Shared {
-        shared(Site::fixed(Response::new(Status(200), &[], Body::Bytes(body.to_vec()))), Clock::start())
+        Shared::new(Site::fixed(Response::new(Status(200), &[], Body::Bytes(body.to_vec()))), Clock::start())
     }
 
     fn directory(root: &Path) -> Shared {
         let clock = Clock::start();
         let files = Files::new(Root::open(root).unwrap(), vec!["index.html".into()], vec![], clock.now());
-        shared(Site::files(files), clock)
+        Shared::new(Site::files(files), clock)
     }
 
     /// Lets `conn` go on until it waits for input that never comes, or closes.

@@ -2,15 +2,21 @@
 
 use std::io::{self, Write};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, ToSocketAddrs};
+use std::os::fd::AsFd;
 use std::time::{Duration, Instant};
 
 use mio::net::{TcpListener, TcpStream};
 use socket2::{Domain, Protocol, Socket, Type};
 
 use crate::failure::{Failure, cause};
+use crate::sys;
 
 /// Connections accepted before those that are open get their turn. Arbitrary.
 const ACCEPTS_PER_TURN: usize = 256;
+
+/// Seconds for which a connection without data waits in the kernel: as long as its first SYN-ACK takes
+/// to be sent again. What comes with its request is then accepted, read and often closed at once.
+const DEFER_S: i32 = 1;
 
 /// How long accepting rests when descriptors or memory have run out and no connection closes.
 const REST: Duration = Duration::from_millis(500);
@@ -162,6 +168,7 @@ fn listen(address: SocketAddr, v6_only: bool, backlog: u32) -> io::Result<Socket
     }
     socket.set_reuse_address(true)?;
     socket.set_tcp_nodelay(true)?;
+    sys::defer_accept(socket.as_fd(), DEFER_S)?;
     socket.set_nonblocking(true)?;
     socket.bind(&address.into())?;
     socket.listen(i32::try_from(backlog).unwrap_or(i32::MAX))?;

@@ -5,6 +5,7 @@
 //! the framing is lost, so the connection closes with it (RFC 9112 §2.2, §9.3).
 
 use std::mem::MaybeUninit;
+use std::ops::Range;
 
 use httparse::{Error, Header, ParserConfig, Status};
 
@@ -53,6 +54,18 @@ pub struct Request<'b> {
     pub expectation: Expectation,
     /// The field lines, if one of them is a condition or a range (RFC 9110 §13, §14).
     pub conditions: Option<Fields<'b>>,
+}
+
+impl Request<'_> {
+    /// The facts that most requests share: no body, no conditions, nothing expected.
+    const PLAIN: Self = Request {
+        method: Method::Get,
+        target: "",
+        keep_alive: true,
+        framing: Framing::Length(0),
+        expectation: Expectation::None,
+        conditions: None,
+    };
 }
 
 /// What a client waits for before it sends a body (RFC 9110 §10.1.1).
@@ -144,6 +157,49 @@ pub fn is_head(bytes: &[u8]) -> bool {
     bytes[line_start..].starts_with(b"HEAD ")
 }
 
+/// The head that was parsed last, and what it said.
+///
+/// Load tools, proxies and health checks send the same head again and again, on one connection and on
+/// all of them. The facts are a function of the head's bytes alone, so where these are the same, blank
+/// line included, comparing them replaces parsing them.
+#[derive(Debug, Default)]
+pub struct Recent {
+    head: Vec<u8>,
+    target: Range<usize>,
+    method: Option<Method>,
+    keep_alive: bool,
+}
+
+impl Recent {
+    /// As [`parse`].
+    pub fn parse<'b>(&mut self, bytes: &'b [u8]) -> Parsed<'b> {
+        if let Some(method) = self.method
+            && bytes.starts_with(&self.head)
+            && let Ok(target) = std::str::from_utf8(&bytes[self.target.clone()])
+        {
+            let request = Request { method, target, keep_alive: self.keep_alive, ..Request::PLAIN };
+            return Parsed::Complete(request, self.head.len());
+        }
+        let parsed = parse(bytes);
+        if let Parsed::Complete(request, len) = &parsed {
+            self.remember(request, &bytes[..*len]);
+        }
+        parsed
+    }
+
+    fn remember(&mut self, request: &Request<'_>, head: &[u8]) {
+        let Request { method, target, keep_alive, .. } = *request;
+        let is_plain = *request == (Request { method, target, keep_alive, ..Request::PLAIN });
+        // The target is what stands between the first two spaces.
+        let mut spaces = head.iter().enumerate().filter(|(_, byte)| **byte == b' ').map(|(at, _)| at);
+        let (Some(first), Some(second), true) = (spaces.next(), spaces.next(), is_plain) else { return };
+        self.head.clear();
+        self.head.extend_from_slice(head);
+        self.target = first + 1..second;
+        (self.method, self.keep_alive) = (Some(method), keep_alive);
+    }
+}
+
 fn facts<'b>(head: &httparse::Request<'_, 'b>, bytes: &'b [u8]) -> Result<Request<'b>, Refusal> {
     let (Some(method), Some(target), Some(minor)) = (head.method, head.path, head.version) else {
         return Err(Refusal::Malformed);
@@ -160,28 +216,26 @@ fn facts<'b>(head: &httparse::Request<'_, 'b>, bytes: &'b [u8]) -> Result<Reques
     let mut expectation = Expectation::None;
     let mut is_conditional = false;
     for field in head.headers.iter() {
-        let is = |name: &str| field.name.eq_ignore_ascii_case(name);
-        match field.name.len() {
-            4 if is("host") => {
+        match Known::of(field.name) {
+            Known::Other => {}
+            Known::Host => {
                 hosts += 1;
                 host = Some(field.value);
             }
-            6 if is("expect") => {
+            Known::Connection => connection.add(field.value),
+            Known::Condition => is_conditional = true,
+            Known::Expect => {
                 let is_continue = field.value.eq_ignore_ascii_case(b"100-continue");
                 expectation =
                     expectation.max(if is_continue { Expectation::Continue } else { Expectation::Unknown });
             }
-            5 if is("range") => is_conditional = true,
-            8 if is("if-match") || is("if-range") => is_conditional = true,
-            13 if is("if-none-match") => is_conditional = true,
-            10 if is("connection") => connection.add(field.value),
-            14 if is("content-length") => {
+            Known::ContentLength => {
                 let value = content_length(field.value)?;
                 if length.replace(value).is_some_and(|earlier| earlier != value) {
                     return Err(Refusal::LengthInvalid);
                 }
             }
-            17 if is("transfer-encoding") => {
+            Known::TransferEncoding => {
                 // §6.3: chunked must be the last coding, and is applied once (§6.1).
                 if chunked {
                     return Err(Refusal::CodingMisplaced);
@@ -189,9 +243,6 @@ fn facts<'b>(head: &httparse::Request<'_, 'b>, bytes: &'b [u8]) -> Result<Reques
                 coded = true;
                 chunked = transfer_coding(field.value)?;
             }
-            17 if is("if-modified-since") => is_conditional = true,
-            19 if is("if-unmodified-since") => is_conditional = true,
-            _ => {}
         }
     }
     match host {
@@ -226,6 +277,40 @@ fn facts<'b>(head: &httparse::Request<'_, 'b>, bytes: &'b [u8]) -> Result<Reques
     })
 }
 
+/// The fields that change the answer.
+enum Known {
+    Host,
+    Connection,
+    ContentLength,
+    TransferEncoding,
+    Expect,
+    /// A precondition or a range: they are looked at again when there is something to hold them against.
+    Condition,
+    Other,
+}
+
+impl Known {
+    /// Which field `name` is. Its length and first letter leave one candidate or none, which most
+    /// clients spell as the RFC does.
+    fn of(name: &str) -> Self {
+        let is = |known: &str| name == known || name.eq_ignore_ascii_case(known);
+        let Some(first) = name.bytes().next() else { return Known::Other };
+        match (name.len(), first | 0x20) {
+            (4, b'h') if is("Host") => Known::Host,
+            (10, b'c') if is("Connection") => Known::Connection,
+            (14, b'c') if is("Content-Length") => Known::ContentLength,
+            (17, b't') if is("Transfer-Encoding") => Known::TransferEncoding,
+            (6, b'e') if is("Expect") => Known::Expect,
+            (5, b'r') if is("Range") => Known::Condition,
+            (8, b'i') if is("If-Match") || is("If-Range") => Known::Condition,
+            (13, b'i') if is("If-None-Match") => Known::Condition,
+            (17, b'i') if is("If-Modified-Since") => Known::Condition,
+            (19, b'i') if is("If-Unmodified-Since") => Known::Condition,
+            _ => Known::Other,
+        }
+    }
+}
+
 /// The connection options that matter here (RFC 9110 §7.6.1).
 #[derive(Default)]
 struct ConnectionOptions {
@@ -235,7 +320,16 @@ struct ConnectionOptions {
 
 impl ConnectionOptions {
     fn add(&mut self, value: &[u8]) {
-        for option in value.split(|&byte| byte == b',') {
+        match value {
+            // As nearly all clients write them.
+            b"keep-alive" | b"Keep-Alive" => self.keep_alive = true,
+            b"close" => self.close = true,
+            list => self.add_list(list),
+        }
+    }
+
+    fn add_list(&mut self, list: &[u8]) {
+        for option in list.split(|&byte| byte == b',') {
             match trim_ows(option) {
                 option if option.eq_ignore_ascii_case(b"close") => self.close = true,
                 option if option.eq_ignore_ascii_case(b"keep-alive") => self.keep_alive = true,
@@ -285,14 +379,20 @@ fn is_host(value: &[u8]) -> bool {
         Some(b'[') => value.iter().position(|&byte| byte == b']').map_or(0, |end| end + 1),
         _ => value.iter().position(|&byte| !HOST_BYTE[usize::from(byte)]).unwrap_or(value.len()),
     };
-    let (host, port) = value.split_at(host_len);
-    is_uri_host(host) && (port.is_empty() || (port[0] == b':' && port[1..].iter().all(u8::is_ascii_digit)))
+    let (host, rest) = value.split_at(host_len);
+    let is_port = |rest: &[u8]| matches!(rest, [b':', port @ ..] if port.iter().all(u8::is_ascii_digit));
+    (rest.is_empty() || is_port(rest)) && (is_plain_name(host) || is_uri_host(host))
 }
 
 /// Whether `value` is the authority of an `http` URI: a host that is not empty, without userinfo
 /// (RFC 9110 §4.2.1, §4.2.4).
 pub(crate) fn is_authority(value: &[u8]) -> bool {
     is_host(value) && !matches!(value.first(), None | Some(b':'))
+}
+
+/// Whether there is nothing in the name that would have to be looked at again.
+fn is_plain_name(host: &[u8]) -> bool {
+    !host.contains(&b'%') && host.first() != Some(&b'[')
 }
 
 /// `IP-literal / IPv4address / reg-name` (RFC 3986 §3.2.2); a reg-name may be empty.
@@ -435,6 +535,32 @@ mod tests {
             request(CHUNKED.as_bytes()),
             Request { method: Method::Head, target: "*", framing: Framing::Chunked, ..base }
         );
+    }
+
+    /// What was parsed before makes no difference.
+    #[test]
+    fn a_recent_head_is_read_as_it_is_parsed() {
+        let heads = [
+            AB,
+            WRK,
+            CURL,
+            CHUNKED,
+            "GET /a HTTP/1.1\r\nHost: a\r\nRange: x\r\n\r\n",
+            "\r\nHEAD /b HTTP/1.0\r\n\r\n",
+        ];
+        let mut recent = Recent::default();
+        for first in heads {
+            for second in heads {
+                for head in
+                    [first, first, second, first, &second[..second.len() - 1], &first[1..], "bad\r\n\r\n"]
+                {
+                    for follows in ["", "GET /"] {
+                        let bytes = format!("{head}{follows}");
+                        assert_eq!(recent.parse(bytes.as_bytes()), parse(bytes.as_bytes()), "{bytes:?}");
+                    }
+                }
+            }
+        }
     }
 
     #[test]

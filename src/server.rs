@@ -13,8 +13,6 @@ use mio::{Events, Interest, Poll, Token};
 use crate::clock::Clock;
 use crate::conn::{Conn, Next, Shared};
 use crate::listener::Listener;
-use crate::outbox::Outbox;
-use crate::pool::Pool;
 use crate::site::Site;
 use crate::table::Table;
 
@@ -83,13 +81,7 @@ impl Server {
             stop,
             stops: 0,
             clients: Table::new(),
-            shared: Shared {
-                pool: Pool::default(),
-                outbox: Outbox::default(),
-                site,
-                clock,
-                is_ending: false,
-            },
+            shared: Shared::new(site, clock),
             again: VecDeque::new(),
             lingering: VecDeque::new(),
             grace_ends: None,

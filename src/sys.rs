@@ -72,6 +72,25 @@ pub(crate) fn read_link(dir: BorrowedFd<'_>, name: &CStr) -> io::Result<Vec<u8>>
     Ok(text)
 }
 
+/// Lets a connection to the listening `socket` wait in the kernel until its first data is there, for
+/// `seconds` at the most (TCP_DEFER_ACCEPT, tcp(7)).
+///
+/// # Errors
+/// What setsockopt(2) says.
+pub(crate) fn defer_accept(socket: BorrowedFd<'_>, seconds: libc::c_int) -> io::Result<()> {
+    // SAFETY: the option's value is a live integer of the size given.
+    let result = unsafe {
+        libc::setsockopt(
+            socket.as_raw_fd(),
+            libc::IPPROTO_TCP,
+            libc::TCP_DEFER_ACCEPT,
+            (&raw const seconds).cast(),
+            size_of::<libc::c_int>() as libc::socklen_t,
+        )
+    };
+    if result < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
+}
+
 /// Maps the first `len` bytes of `file`, shared and read-only.
 ///
 /// The mapping is for the kernel alone: see `head::Body`.
