@@ -15,16 +15,19 @@
 //! `Wait` is returned only after the socket has said `WouldBlock`, or after a read that did not fill
 //! the space it was given: such a read has drained the socket, unless the other side has closed.
 
-use std::io::{self, Read, Write};
+use std::fs::File;
+use std::io::{self, Read};
 use std::net::Shutdown;
+use std::os::fd::AsFd;
 
 use crate::clock::Clock;
 use crate::framing::{BODY_MAX, Framing, Skip, Skipped};
-use crate::outbox::{Mark, Outbox, Sent};
+use crate::outbox::{Mark, Outbox, Sent, Sink};
 use crate::pool::{Pool, Slot};
 use crate::refusal::Refusal;
 use crate::request::{self, Expectation, Method, Parsed, Recent, Request};
 use crate::site::{Answer, Site};
+use crate::sys;
 
 /// Reads and batches of one connection before another gets its turn. Arbitrary: enough for any
 /// pipelining that was seen, little enough that thousands of others do not wait for long.
@@ -34,12 +37,22 @@ const ROUNDS_PER_TURN: usize = 16;
 const LINGER_BYTES_MAX: u64 = 64 * 1024 * 1024;
 
 /// What a connection needs of a socket.
-pub trait Socket: Read + Write {
+pub trait Socket: Read + Sink {
     /// Ends the sending side; what is queued is still delivered (shutdown(2)).
     ///
     /// # Errors
     /// What the socket says.
     fn shutdown_write(&self) -> io::Result<()>;
+}
+
+impl Sink for mio::net::TcpStream {
+    fn write_more(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        sys::send_more(self.as_fd(), bytes)
+    }
+
+    fn write_file(&mut self, file: &File, offset: u64, len: usize) -> io::Result<usize> {
+        sys::send_file(self.as_fd(), file, offset, len)
+    }
 }
 
 impl Socket for mio::net::TcpStream {
@@ -118,9 +131,9 @@ enum Pause {
     NeedsInput,
     /// The batch is to be sent first.
     BatchFull,
-    /// The batch ends in a response from a mapping, put in at the mark. Its request stays unread
+    /// The batch ends in a response that is read from its file, put in at the mark. Its request stays unread
     /// until the response has begun to leave.
-    Mapped(Mark, Answered),
+    FromFile(Mark, Answered),
 }
 
 impl<S: Socket> Conn<S> {
@@ -226,7 +239,7 @@ impl<S: Socket> Conn<S> {
             let answered = Answered { len, is_kept, may_send_more: request.keep_alive || is_early };
             let mark = shared.outbox.mark();
             if shared.respond(&request, is_kept) {
-                return Pause::Mapped(mark, answered);
+                return Pause::FromFile(mark, answered);
             }
             self.state = answered.finish(slot);
         }
@@ -239,7 +252,7 @@ impl<S: Socket> Conn<S> {
             return Sent::All;
         }
         let sent = shared.outbox.send(&mut self.socket);
-        if let (Pause::Mapped(mark, answered), Some(slot)) = (pause, &mut self.slot) {
+        if let (Pause::FromFile(mark, answered), Some(slot)) = (pause, &mut self.slot) {
             if sent == Sent::All || shared.outbox.is_begun_since(*mark) {
                 self.state = answered.finish(slot);
             } else {
@@ -311,19 +324,19 @@ impl Shared {
         }
     }
 
-    /// Puts the response to `request` into the batch; returns whether it is sent from a mapping.
+    /// Puts the response to `request` into the batch; returns whether it is read from its file.
     fn respond(&mut self, request: &Request<'_>, is_kept: bool) -> bool {
         let date = self.clock.date();
         match self.site.answer(request, &self.clock) {
             Answer::Whole(response) => {
                 let with_body = request.method != Method::Head;
                 self.outbox.push(&response, is_kept, with_body, date);
-                with_body && response.is_mapped()
+                with_body && response.body().file().is_some()
             }
             Answer::Parts(representation, spans) => {
                 let boundary = self.site.boundary();
                 representation.push_parts(&spans, is_kept, date, boundary, &mut self.outbox);
-                representation.whole.is_mapped()
+                representation.whole.body().file().is_some()
             }
         }
     }
@@ -383,17 +396,15 @@ mod tests {
     use std::cell::Cell;
     use std::collections::VecDeque;
     use std::fs;
-    use std::io::IoSlice;
+    use std::io::{IoSlice, Write};
     use std::path::Path;
     use std::rc::Rc;
 
     use super::*;
     use crate::beneath::Root;
-    use crate::files::{Files, READ_MAX};
+    use crate::files::{Files, READ_MAX, SENDFILE_MIN};
     use crate::head::{Body, Response, Status};
-
-    /// What the other side of a socket does with one write.
-    type Writing = Box<dyn FnMut(&[u8]) -> io::Result<usize>>;
+    use crate::outbox::fake::{Taker, Writing};
 
     /// A socket whose other side is the test.
     struct Fake {
@@ -401,9 +412,7 @@ mod tests {
         input: VecDeque<Vec<u8>>,
         is_ended: bool,
         reads: usize,
-        write: Writing,
-        writes: usize,
-        output: Vec<u8>,
+        output: Taker,
         is_shut: Rc<Cell<bool>>,
     }
 
@@ -413,21 +422,13 @@ mod tests {
                 input: input.iter().map(|chunk| chunk.to_vec()).collect(),
                 is_ended: false,
                 reads: 0,
-                write: Box::new(|bytes| Ok(bytes.len())),
-                writes: 0,
-                output: Vec::new(),
+                output: Taker::wide(),
                 is_shut: Rc::default(),
             }
         }
 
-        /// Takes `room` bytes a write and blocks on every other one.
-        fn narrow(mut self, room: usize) -> Self {
-            let mut is_blocked = false;
-            self.write = Box::new(move |bytes| {
-                is_blocked = !is_blocked;
-                if is_blocked { Ok(bytes.len().min(room)) } else { Err(io::ErrorKind::WouldBlock.into()) }
-            });
-            self
+        fn narrow(self, room: usize) -> Self {
+            Self { output: Taker::narrow(room), ..self }
         }
     }
 
@@ -448,19 +449,25 @@ mod tests {
 
     impl Write for Fake {
         fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-            self.write_vectored(&[IoSlice::new(bytes)])
+            self.output.write(bytes)
         }
 
         fn write_vectored(&mut self, slices: &[IoSlice<'_>]) -> io::Result<usize> {
-            self.writes += 1;
-            let all: Vec<u8> = slices.iter().flat_map(|slice| slice.to_vec()).collect();
-            let n = (self.write)(&all)?;
-            self.output.extend_from_slice(&all[..n]);
-            Ok(n)
+            self.output.write_vectored(slices)
         }
 
         fn flush(&mut self) -> io::Result<()> {
             Ok(())
+        }
+    }
+
+    impl Sink for Fake {
+        fn write_more(&mut self, bytes: &[u8]) -> io::Result<usize> {
+            self.output.write_more(bytes)
+        }
+
+        fn write_file(&mut self, file: &File, offset: u64, len: usize) -> io::Result<usize> {
+            self.output.write_file(file, offset, len)
         }
     }
 
@@ -484,14 +491,15 @@ mod tests {
     /// Lets `conn` go on until it waits for input that never comes, or closes.
     fn run(conn: &mut Conn<Fake>, shared: &mut Shared) -> Next {
         for _ in 0..1_000_000 {
-            let (reads, writes) = (conn.socket.reads, conn.socket.writes);
+            let (reads, writes) = (conn.socket.reads, conn.socket.output.writes);
             let next = conn.ready(true, shared);
-            let is_still = conn.tail.is_none() && conn.socket.input.is_empty();
-            if next == Next::Close || (matches!(next, Next::Wait | Next::Linger) && is_still) {
+            let is_still =
+                conn.tail.is_none() && conn.socket.input.is_empty() && conn.socket.output.writes == writes;
+            if matches!(next, Next::Close | Next::Linger) || (next == Next::Wait && is_still) {
                 return next;
             }
             assert!(
-                next == Next::Again || (reads, writes) != (conn.socket.reads, conn.socket.writes),
+                next == Next::Again || (reads, writes) != (conn.socket.reads, conn.socket.output.writes),
                 "it spins"
             );
         }
@@ -499,7 +507,7 @@ mod tests {
     }
 
     fn output_text(conn: &Conn<Fake>) -> String {
-        String::from_utf8_lossy(&conn.socket.output).into_owned()
+        String::from_utf8_lossy(&conn.socket.output.taken).into_owned()
     }
 
     const GET: &[u8] = b"GET / HTTP/1.1\r\nHost: a\r\n\r\n";
@@ -528,7 +536,7 @@ mod tests {
         let mut output = |chunks: &[&[u8]], room: usize| {
             let mut conn = Conn::new(Fake::new(chunks).narrow(room));
             run(&mut conn, &mut shared);
-            conn.socket.output
+            conn.socket.output.taken
         };
         let batch = BATCH.as_bytes();
         let whole = output(&[batch], usize::MAX);
@@ -596,7 +604,7 @@ mod tests {
             let mut socket = Fake::new(&chunks);
             let mut rooms = rooms.into_iter().cycle().chain([usize::MAX]);
             let mut blocked = 0;
-            socket.write = Box::new(move |bytes| match rooms.next() {
+            socket.output.write = Box::new(move |bytes| match rooms.next() {
                 // However many rooms of nothing there are, the socket is free again at some time.
                 Some(0) if blocked < 100 => {
                     blocked += 1;
@@ -615,11 +623,11 @@ mod tests {
         let mut shared = fixed(b"hello");
         let mut conn = Conn::new(Fake::new(&[GET]));
         assert_eq!(conn.ready(false, &mut shared), Next::Wait);
-        assert_eq!((conn.socket.reads, conn.socket.writes), (1, 1));
+        assert_eq!((conn.socket.reads, conn.socket.output.writes), (1, 1));
         let batch: Vec<u8> = GET.repeat(16);
         conn.socket.input.push_back(batch);
         assert_eq!(conn.ready(false, &mut shared), Next::Wait);
-        assert_eq!((conn.socket.reads, conn.socket.writes), (2, 2), "a batch is sent with one write");
+        assert_eq!((conn.socket.reads, conn.socket.output.writes), (2, 2), "a batch is sent with one write");
         assert_eq!(output_text(&conn).matches("\r\n\r\nhello").count(), 17);
         assert!(conn.slot.is_none(), "an idle connection owns no buffer");
     }
@@ -675,13 +683,13 @@ mod tests {
     fn nothing_is_read_while_a_tail_is_unsent() {
         let mut shared = fixed(&[b'x'; 3000]);
         let mut fake = Fake::new(&[GET, GET]);
-        fake.write = Box::new(|_| Err(io::ErrorKind::WouldBlock.into()));
+        fake.output.write = Box::new(|_| Err(io::ErrorKind::WouldBlock.into()));
         let mut conn = Conn::new(fake);
         for _ in 0..3 {
             assert_eq!(conn.ready(true, &mut shared), Next::Wait);
             assert_eq!(conn.socket.reads, 1);
         }
-        conn.socket.write = Box::new(|bytes| Ok(bytes.len()));
+        conn.socket.output.write = Box::new(|bytes| Ok(bytes.len()));
         assert_eq!(run(&mut conn, &mut shared), Next::Wait);
         assert_eq!(output_text(&conn).matches("200 OK").count(), 2);
     }
@@ -703,7 +711,7 @@ mod tests {
         for request in ["GET / HTTP/1.0\r\n\r\n", "GET / HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n"] {
             let mut conn = Conn::new(Fake::new(&[request.as_bytes()]));
             assert_eq!(conn.ready(false, &mut shared), Next::Close);
-            assert_eq!((conn.socket.reads, conn.socket.writes), (1, 1));
+            assert_eq!((conn.socket.reads, conn.socket.output.writes), (1, 1));
         }
     }
 
@@ -733,6 +741,34 @@ mod tests {
     }
 
     const MAPPED_LEN: usize = READ_MAX as usize + 1000;
+
+    /// A file that the kernel sends by itself is one more road for the same bytes.
+    #[test]
+    fn the_largest_files_are_sent_whole_in_parts_and_never_beyond_their_end() {
+        let tree = tree();
+        let big: Vec<u8> = (0..SENDFILE_MIN as usize + 1000).map(|at| (at % 251) as u8).collect();
+        fs::write(tree.path().join("big"), &big).unwrap();
+        let mut shared = directory(tree.path());
+        let get = |range: &str| format!("GET /big HTTP/1.1\r\nHost: a\r\n{range}\r\n");
+        for room in [usize::MAX, 10_007] {
+            let batch = [get(""), get("Range: bytes=-1000\r\n"), get("Range: bytes=1-2,5-6\r\n")].concat();
+            let mut conn = Conn::new(Fake::new(&[batch.as_bytes()]).narrow(room));
+            assert_eq!(run(&mut conn, &mut shared), Next::Wait);
+            let output = &conn.socket.output.taken;
+            let body_at =
+                |from: usize| from + output[from..].windows(4).position(|w| w == b"\r\n\r\n").unwrap() + 4;
+            let first = body_at(0);
+            assert!(output[first..first + big.len()] == big);
+            let second = body_at(first + big.len());
+            assert!(output[second..second + 1000] == big[big.len() - 1000..]);
+            assert!(output[second + 1000..].windows(6).any(|w| w == b"\r\n\r\n\x05\x06"));
+        }
+        let mut conn = Conn::new(Fake::new(&[get("").as_bytes()]).narrow(10_000));
+        assert_eq!(conn.ready(true, &mut shared), Next::Wait);
+        File::options().write(true).open(tree.path().join("big")).unwrap().set_len(50_000).unwrap();
+        assert_eq!(run(&mut conn, &mut shared), Next::Close);
+        assert!(conn.socket.output.taken.ends_with(&big[..50_000]), "cut where the file was cut");
+    }
     const GET_BIG: &[u8] = b"GET /small.txt HTTP/1.1\r\nHost: a\r\n\r\nGET /big HTTP/1.1\r\nHost: a\r\n\r\n";
 
     fn tree_with_big() -> tempfile::TempDir {
@@ -760,7 +796,7 @@ mod tests {
         let big = tree.path().join("big");
         let mut shared = directory(tree.path());
         let mut fake = Fake::new(&[GET_BIG]);
-        fake.write = faulting_once(move || fs::write(&big, "now small").unwrap());
+        fake.output.write = faulting_once(move || fs::write(&big, "now small").unwrap());
         let mut conn = Conn::new(fake);
         assert_eq!(run(&mut conn, &mut shared), Next::Wait);
         let output = output_text(&conn);
@@ -776,7 +812,7 @@ mod tests {
         let tree = tree_with_big();
         let mut shared = directory(tree.path());
         let mut fake = Fake::new(&[GET_BIG]);
-        fake.write = Box::new(|bytes| match bytes.len() > READ_MAX as usize {
+        fake.output.write = Box::new(|bytes| match bytes.len() > READ_MAX as usize {
             true => Err(io::Error::from_raw_os_error(libc::EFAULT)),
             false => Ok(bytes.len()),
         });
@@ -792,11 +828,11 @@ mod tests {
         let mut shared = directory(tree.path());
         let mut conn = Conn::new(Fake::new(&[GET_BIG]).narrow(10_000));
         assert_eq!(conn.ready(true, &mut shared), Next::Wait);
-        let sent = conn.socket.output.len();
+        let sent = conn.socket.output.taken.len();
         // Longer than what was sent, so that every byte of it could be read: only the size tells.
         fs::File::options().write(true).open(tree.path().join("big")).unwrap().set_len(READ_MAX).unwrap();
         assert_eq!(conn.ready(true, &mut shared), Next::Close);
-        assert_eq!(conn.socket.output.len(), sent);
+        assert_eq!(conn.socket.output.taken.len(), sent);
     }
 
     #[test]
@@ -804,13 +840,13 @@ mod tests {
         let tree = tree_with_big();
         let mut shared = directory(tree.path());
         let mut fake = Fake::new(&[GET_BIG]);
-        fake.write = Box::new(|_| Err(io::ErrorKind::WouldBlock.into()));
+        fake.output.write = Box::new(|_| Err(io::ErrorKind::WouldBlock.into()));
         let mut conn = Conn::new(fake);
         for _ in 0..3 {
             assert_eq!(conn.ready(true, &mut shared), Next::Wait, "it waits for room and does not spin");
         }
         fs::write(tree.path().join("big"), "now small").unwrap();
-        conn.socket.write = Box::new(|bytes| Ok(bytes.len()));
+        conn.socket.output.write = Box::new(|bytes| Ok(bytes.len()));
         assert_eq!(run(&mut conn, &mut shared), Next::Wait);
         assert!(output_text(&conn).ends_with("\r\n\r\nnow small"));
     }

@@ -140,6 +140,31 @@ pub enum Body {
         /// The file that is mapped.
         file: File,
     },
+    /// The first `len` bytes of a file, which the kernel sends by itself (sendfile(2)).
+    File {
+        /// The file.
+        file: File,
+        /// Bytes of it.
+        len: u64,
+    },
+}
+
+/// A span of a body, for the kernel to read.
+pub(crate) enum Source<'b> {
+    /// From memory.
+    Memory(IoSlice<'b>),
+    /// `len` bytes of a file from `offset` on.
+    File { file: &'b File, offset: u64, len: usize },
+}
+
+impl Source<'_> {
+    /// Bytes of it.
+    pub(crate) fn len(&self) -> u64 {
+        match self {
+            Source::Memory(slice) => slice.len() as u64,
+            Source::File { len, .. } => *len as u64,
+        }
+    }
 }
 
 impl Body {
@@ -149,6 +174,7 @@ impl Body {
             Body::None => 0,
             Body::Bytes(bytes) => bytes.len() as u64,
             Body::Zeros(map) | Body::Mapped { map, .. } => map.len() as u64,
+            Body::File { len, .. } => *len,
         }
     }
 
@@ -157,17 +183,27 @@ impl Body {
         self.len() == 0
     }
 
-    /// `span` of it, for the kernel to read.
-    pub(crate) fn slice(&self, span: Range<u64>) -> IoSlice<'_> {
-        let span = span.start as usize..span.end as usize;
+    /// `span` of it.
+    pub(crate) fn source(&self, span: Range<u64>) -> Source<'_> {
+        let within = span.start as usize..span.end as usize;
         match self {
-            Body::None => IoSlice::new(&[]),
-            Body::Bytes(bytes) => IoSlice::new(&bytes[span]),
-            Body::Zeros(map) | Body::Mapped { map, .. } => IoSlice::new(&map[span]),
+            Body::None => Source::Memory(IoSlice::new(&[])),
+            Body::Bytes(bytes) => Source::Memory(IoSlice::new(&bytes[within])),
+            Body::Zeros(map) | Body::Mapped { map, .. } => Source::Memory(IoSlice::new(&map[within])),
+            Body::File { file, .. } => Source::File { file, offset: span.start, len: within.len() },
         }
     }
 
-    /// Whether the bytes before `end` are still there: false once a mapped file was cut shorter.
+    /// The file that is read while the body is sent.
+    pub(crate) fn file(&self) -> Option<&File> {
+        match self {
+            Body::Mapped { file, .. } | Body::File { file, .. } => Some(file),
+            Body::None | Body::Bytes(_) | Body::Zeros(_) => None,
+        }
+    }
+
+    /// Whether the bytes before `end` are still there: false once a mapped file was cut shorter. A file
+    /// that the kernel sends ends by itself.
     pub(crate) fn reaches(&self, end: u64) -> bool {
         match self {
             Body::Mapped { file, .. } => file.metadata().is_ok_and(|metadata| metadata.len() >= end),
@@ -248,11 +284,6 @@ impl Response {
     /// The body, where it stands in the template.
     pub(crate) fn inlined(&self) -> &[u8] {
         &self.keep_alive.bytes[self.keep_alive.head_len..]
-    }
-
-    /// Whether the body is a file's mapping, which may be cut under us.
-    pub(crate) fn is_mapped(&self) -> bool {
-        matches!(self.body, Body::Mapped { .. })
     }
 }
 

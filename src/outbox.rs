@@ -11,11 +11,13 @@
 //! bodies             ^body    ^body          each stands `at` so many own bytes
 //! ```
 
+use std::fs::File;
 use std::io::{self, IoSlice, Write};
+use std::num::NonZeroUsize;
 use std::rc::Rc;
 
 use crate::clock::Date;
-use crate::head::Response;
+use crate::head::{Response, Source};
 use crate::range::{RANGES_MAX, Span};
 
 /// Bytes of heads and inlined bodies after which a batch is sent before more requests are answered.
@@ -32,6 +34,21 @@ const SLICES_MAX: usize = 2 * BATCH_BODIES_MAX + 1;
 /// some hundreds of kilobytes, so this is a few megabytes to a reader that is as fast as we are.
 const WRITES_PER_TURN: usize = 8;
 
+/// Where an outbox is sent to.
+pub trait Sink: Write {
+    /// Writes `bytes`, to which more is added at once.
+    ///
+    /// # Errors
+    /// As [`Write::write`].
+    fn write_more(&mut self, bytes: &[u8]) -> io::Result<usize>;
+
+    /// Writes at most `len` bytes of `file` from `offset` on; 0 says that it ends there.
+    ///
+    /// # Errors
+    /// As [`Write::write`].
+    fn write_file(&mut self, file: &File, offset: u64, len: usize) -> io::Result<usize>;
+}
+
 /// What became of a send.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Sent {
@@ -41,7 +58,7 @@ pub enum Sent {
     Blocked,
     /// The socket takes more, but it is somebody else's turn.
     Paused,
-    /// A mapped body could not be read by the kernel, or was cut shorter while it was being sent.
+    /// A file could not be read by the kernel, or was cut shorter while it was being sent.
     Cut,
     /// The connection is gone.
     Lost,
@@ -144,16 +161,16 @@ impl Outbox {
 
     /// Writes until everything has left or the socket will not have more.
     ///
-    /// A mapped body is the last of its batch, and once a byte of the batch has left its file's size
-    /// is checked before each further write (one `fstat` per write).
-    pub fn send(&mut self, socket: &mut impl Write) -> Sent {
+    /// A body that is read from its file is the last of its batch, and once a byte of the batch has left
+    /// a mapped file's size is checked before each further write (one `fstat` per write).
+    pub fn send(&mut self, socket: &mut impl Sink) -> Sent {
         for _ in 0..WRITES_PER_TURN {
             if (self.left > 0 || self.is_begun) && !self.is_whole() {
                 return Sent::Cut;
             }
             match self.write(socket) {
-                Ok(0) => return Sent::Lost,
-                Ok(n) => self.left += n as u64,
+                Ok(Some(n)) => self.left += n.get() as u64,
+                Ok(None) => return Sent::Cut,
                 Err(error) => match error.kind() {
                     io::ErrorKind::WouldBlock => return Sent::Blocked,
                     io::ErrorKind::Interrupted => {}
@@ -207,78 +224,118 @@ impl Outbox {
 
     /// Whether the file of a mapped body still reaches to where we need it.
     fn is_whole(&self) -> bool {
-        let mapped = self.bodies.iter().filter(|piece| piece.response.is_mapped());
-        mapped
-            .max_by_key(|piece| piece.span.end)
-            .is_none_or(|piece| piece.response.body().reaches(piece.span.end))
+        let of_files = self.bodies.iter().filter(|piece| piece.response.body().file().is_some());
+        let farthest = of_files.max_by_key(|piece| piece.span.end);
+        farthest.is_none_or(|piece| piece.response.body().reaches(piece.span.end))
     }
 
-    fn write(&self, socket: &mut impl Write) -> io::Result<usize> {
+    /// Writes once; `None` says that a file ended too early.
+    fn write(&self, socket: &mut impl Sink) -> io::Result<Option<NonZeroUsize>> {
         match self.bodies.len() {
-            0 => socket.write(&self.bytes[self.left as usize..]),
-            1 => self.write_slices::<3>(socket),
-            _ => self.write_slices::<SLICES_MAX>(socket),
+            0 => written(socket.write(&self.bytes[self.left as usize..])),
+            1 => self.write_bodies::<3>(socket),
+            _ => self.write_bodies::<SLICES_MAX>(socket),
         }
     }
 
-    /// One vectored write of at most `N` slices.
-    fn write_slices<const N: usize>(&self, socket: &mut impl Write) -> io::Result<usize> {
+    /// One vectored write of at most `N` slices up to the next file, or one of that file.
+    fn write_bodies<const N: usize>(&self, socket: &mut impl Sink) -> io::Result<Option<NonZeroUsize>> {
         let mut slices = [IoSlice::new(&[]); N];
-        let mut len = 0;
-        let mut gone = self.left as usize;
-        let all = self.parts().flat_map(|(own, piece)| {
-            let body = piece.map(|piece| piece.response.body().slice(piece.span.clone()));
-            [Some(IoSlice::new(own)), body]
+        let mut slices_len = 0;
+        let mut is_file_next = false;
+        let mut gone = self.left;
+        let sources = self.parts().flat_map(|(own, piece)| {
+            let body = piece.map(|piece| piece.response.body().source(piece.span.clone()));
+            [Some(Source::Memory(IoSlice::new(own))), body]
         });
-        for mut slice in all.flatten() {
-            let slice_gone = gone.min(slice.len());
-            gone -= slice_gone;
-            if slice_gone < slice.len() {
-                slice.advance(slice_gone);
-                slices[len] = slice;
-                len += 1;
+        for source in sources.flatten() {
+            let source_gone = gone.min(source.len());
+            gone -= source_gone;
+            match source {
+                source if source_gone == source.len() => {}
+                Source::Memory(mut slice) => {
+                    slice.advance(source_gone as usize);
+                    slices[slices_len] = slice;
+                    slices_len += 1;
+                }
+                Source::File { file, offset, len } if slices_len == 0 => {
+                    let sent = socket.write_file(file, offset + source_gone, len - source_gone as usize)?;
+                    return Ok(NonZeroUsize::new(sent));
+                }
+                Source::File { .. } => {
+                    is_file_next = true;
+                    break;
+                }
             }
         }
-        socket.write_vectored(&slices[..len])
+        written(match &slices[..slices_len] {
+            [head] if is_file_next => socket.write_more(head),
+            slices => socket.write_vectored(slices),
+        })
     }
 }
 
+/// A socket that takes nothing, and does not say why, is none.
+fn written(result: io::Result<usize>) -> io::Result<Option<NonZeroUsize>> {
+    match NonZeroUsize::new(result?) {
+        Some(n) => Ok(Some(n)),
+        None => Err(io::ErrorKind::WriteZero.into()),
+    }
+}
+
+/// A sink whose other side is a test.
 #[cfg(test)]
-mod tests {
+pub(crate) mod fake {
+    use std::os::unix::fs::FileExt;
+
     use super::*;
-    use crate::head::{Body, Status};
 
-    const DATE: &Date = b"Sun, 06 Nov 1994 08:49:37 GMT";
+    /// What becomes of one write.
+    pub(crate) type Writing = Box<dyn FnMut(&[u8]) -> io::Result<usize>>;
 
-    /// Takes `room` bytes a write and blocks on every other one; keeps what it took.
-    struct Narrow {
-        room: usize,
-        is_blocked: bool,
-        taken: Vec<u8>,
-        writes: usize,
+    pub(crate) struct Taker {
+        pub(crate) write: Writing,
+        /// Writes asked for, and what was taken of them.
+        pub(crate) writes: usize,
+        pub(crate) taken: Vec<u8>,
     }
 
-    impl Narrow {
-        fn new(room: usize) -> Self {
-            Self { room, is_blocked: false, taken: Vec::new(), writes: 0 }
+    impl Taker {
+        pub(crate) fn new(write: impl FnMut(&[u8]) -> io::Result<usize> + 'static) -> Self {
+            Self { write: Box::new(write), writes: 0, taken: Vec::new() }
+        }
+
+        /// Takes everything.
+        pub(crate) fn wide() -> Self {
+            Self::new(|bytes| Ok(bytes.len()))
+        }
+
+        /// Takes `room` bytes a write and blocks on every other one.
+        pub(crate) fn narrow(room: usize) -> Self {
+            let mut is_free = false;
+            Self::new(move |bytes| {
+                is_free = !is_free;
+                if is_free { Ok(bytes.len().min(room)) } else { Err(io::ErrorKind::WouldBlock.into()) }
+            })
+        }
+
+        /// Fails with `errno`.
+        pub(crate) fn failing(errno: i32) -> Self {
+            Self::new(move |_| Err(io::Error::from_raw_os_error(errno)))
         }
     }
 
-    impl Write for Narrow {
+    impl Write for Taker {
         fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-            self.write_vectored(&[IoSlice::new(bytes)])
+            self.writes += 1;
+            let n = (self.write)(bytes)?;
+            self.taken.extend_from_slice(&bytes[..n]);
+            Ok(n)
         }
 
         fn write_vectored(&mut self, slices: &[IoSlice<'_>]) -> io::Result<usize> {
-            self.writes += 1;
-            self.is_blocked = !self.is_blocked;
-            if self.room < usize::MAX && !self.is_blocked {
-                return Err(io::ErrorKind::WouldBlock.into());
-            }
             let all: Vec<u8> = slices.iter().flat_map(|slice| slice.to_vec()).collect();
-            let n = all.len().min(self.room);
-            self.taken.extend_from_slice(&all[..n]);
-            Ok(n)
+            self.write(&all)
         }
 
         fn flush(&mut self) -> io::Result<()> {
@@ -286,13 +343,47 @@ mod tests {
         }
     }
 
+    impl Sink for Taker {
+        fn write_more(&mut self, bytes: &[u8]) -> io::Result<usize> {
+            self.write(bytes)
+        }
+
+        fn write_file(&mut self, file: &File, offset: u64, len: usize) -> io::Result<usize> {
+            let mut bytes = vec![0; len];
+            match file.read_at(&mut bytes, offset)? {
+                0 => Ok(0),
+                n => self.write(&bytes[..n]),
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Seek;
+
+    use super::fake::Taker;
+    use super::*;
+    use crate::head::{Body, Status};
+
+    const DATE: &Date = b"Sun, 06 Nov 1994 08:49:37 GMT";
+
     fn response(body: Body) -> Rc<Response> {
         Rc::new(Response::new(Status(200), &[], body))
     }
 
+    fn file(bytes: &[u8]) -> File {
+        let mut file = tempfile::tempfile().unwrap();
+        file.write_all(bytes).unwrap();
+        file.rewind().unwrap();
+        file
+    }
+
+    /// A body in the template, one beside it, and one in a file.
     fn batch() -> Outbox {
-        let (small, large) =
-            (response(Body::Bytes(b"small".to_vec())), response(Body::Bytes(vec![b'L'; 3000])));
+        let small = response(Body::Bytes(b"small".to_vec()));
+        let large = response(Body::Bytes(vec![b'L'; 3000]));
+        let filed = response(Body::File { file: file(&[b'F'; 700]), len: 700 });
         let mut outbox = Outbox::default();
         for (response, keep_alive, with_body) in [
             (&small, true, true),
@@ -300,24 +391,50 @@ mod tests {
             (&large, true, false),
             (&small, true, true),
             (&large, false, true),
+            (&filed, true, true),
+            (&small, true, true),
         ] {
             outbox.push(response, keep_alive, with_body, DATE);
         }
+        outbox.push_span(&large, 10..20);
+        outbox.push_span(&small, 1..3);
+        outbox.push_span(&filed, 690..700);
         outbox
     }
 
     fn sent_at_once() -> Vec<u8> {
-        let mut socket = Narrow::new(usize::MAX);
+        let mut socket = Taker::wide();
         assert_eq!(batch().send(&mut socket), Sent::All);
-        assert_eq!(socket.writes, 1, "a batch leaves with one write");
+        assert_eq!(socket.writes, 4, "memory, file, memory, file");
         socket.taken
+    }
+
+    #[test]
+    fn what_is_put_in_comes_out_in_order() {
+        let text = String::from_utf8(sent_at_once()).unwrap();
+        let bodies: Vec<_> =
+            text.split("HTTP/1.1 200 OK").skip(1).map(|r| r.split_once("\r\n\r\n").unwrap().1).collect();
+        let (large, filed) = ("L".repeat(3000), "F".repeat(700));
+        let last = format!("small{}ma{}", "L".repeat(10), "F".repeat(10));
+        assert_eq!(bodies, ["small", &large, "", "small", &large, &filed, &last]);
+    }
+
+    #[test]
+    fn a_batch_from_memory_leaves_with_one_write() {
+        let mut outbox = Outbox::default();
+        for body_len in [5, 3000, 5, 3000] {
+            outbox.push(&response(Body::Bytes(vec![b'x'; body_len])), true, true, DATE);
+        }
+        let mut socket = Taker::wide();
+        assert_eq!(outbox.send(&mut socket), Sent::All);
+        assert_eq!(socket.writes, 1);
     }
 
     #[test]
     fn every_size_of_short_write_sends_the_same_bytes() {
         let expected = sent_at_once();
         for room in 1..expected.len() {
-            let mut socket = Narrow::new(room);
+            let mut socket = Taker::narrow(room);
             let mut outbox = batch();
             let mut sends = 0;
             let mut outcome = outbox.send(&mut socket);
@@ -337,20 +454,22 @@ mod tests {
     #[test]
     fn a_response_is_taken_back_as_long_as_none_of_it_has_left() {
         let (first, second) = (response(Body::Bytes(b"1".to_vec())), response(Body::Bytes(vec![b'2'; 5000])));
-        let mut expected = Outbox::default();
-        expected.push(&first, true, true, DATE);
-        let first_len = expected.total() as usize;
-        for room in 1..=first_len {
-            let mut socket = Narrow::new(room);
+        let both = || {
             let mut outbox = Outbox::default();
             outbox.push(&first, true, true, DATE);
             let mark = outbox.mark();
             outbox.push(&second, true, true, DATE);
+            (outbox, mark)
+        };
+        let first_len = both().1.total as usize;
+        for room in 1..=first_len {
+            let mut socket = Taker::narrow(room);
+            let (mut outbox, mark) = both();
             assert_eq!(outbox.send(&mut socket), Sent::Blocked);
             assert!(!outbox.is_begun_since(mark));
             outbox.take_back(mark);
             for _ in 0..2 * first_len {
-                if outbox.send(&mut socket) == Sent::All {
+                if outbox.is_empty() || outbox.send(&mut socket) == Sent::All {
                     break;
                 }
             }
@@ -358,44 +477,30 @@ mod tests {
             assert_eq!(socket.taken.len(), first_len);
             assert!(socket.taken.ends_with(b"\r\n\r\n1"));
         }
-        let mut socket = Narrow::new(first_len + 1);
-        let mut outbox = expected;
-        let mark = outbox.mark();
-        outbox.push(&second, true, true, DATE);
-        assert_eq!(outbox.send(&mut socket), Sent::Blocked);
+        let (mut outbox, mark) = both();
+        assert_eq!(outbox.send(&mut Taker::narrow(first_len + 1)), Sent::Blocked);
         assert!(outbox.is_begun_since(mark));
     }
 
     #[test]
+    fn a_file_that_ends_too_early_cuts_its_response() {
+        let short = response(Body::File { file: file(&[b'F'; 699]), len: 700 });
+        let mut outbox = Outbox::default();
+        outbox.push(&short, true, true, DATE);
+        let mut socket = Taker::wide();
+        assert_eq!(outbox.send(&mut socket), Sent::Cut);
+        assert!(socket.taken.ends_with(&[b'F'; 699]));
+    }
+
+    #[test]
     fn one_turn_writes_a_bounded_number_of_times() {
-        struct Crumbs;
-        impl Write for Crumbs {
-            fn write(&mut self, _: &[u8]) -> io::Result<usize> {
-                Ok(1)
-            }
-            fn flush(&mut self) -> io::Result<()> {
-                Ok(())
-            }
-        }
         let mut outbox = batch();
-        assert_eq!(outbox.send(&mut Crumbs), Sent::Paused);
+        assert_eq!(outbox.send(&mut Taker::new(|_| Ok(1))), Sent::Paused);
         assert_eq!(outbox.left, WRITES_PER_TURN as u64);
     }
 
     #[test]
     fn errors_of_the_socket() {
-        struct Failing(i32);
-        impl Write for Failing {
-            fn write(&mut self, _: &[u8]) -> io::Result<usize> {
-                Err(io::Error::from_raw_os_error(self.0))
-            }
-            fn write_vectored(&mut self, _: &[IoSlice<'_>]) -> io::Result<usize> {
-                Err(io::Error::from_raw_os_error(self.0))
-            }
-            fn flush(&mut self) -> io::Result<()> {
-                Ok(())
-            }
-        }
         for (errno, sent) in [
             (libc::EAGAIN, Sent::Blocked),
             (libc::EFAULT, Sent::Cut),
@@ -403,7 +508,8 @@ mod tests {
             (libc::EPIPE, Sent::Lost),
             (libc::EINTR, Sent::Paused),
         ] {
-            assert_eq!(batch().send(&mut Failing(errno)), sent);
+            assert_eq!(batch().send(&mut Taker::failing(errno)), sent);
         }
+        assert_eq!(batch().send(&mut Taker::new(|_| Ok(0))), Sent::Lost);
     }
 }

@@ -180,6 +180,7 @@ pub fn boundary() -> String {
 mod tests {
     use super::*;
     use crate::outbox::Sent;
+    use crate::outbox::fake::Taker;
     use crate::plan::ETag;
     use crate::range::{Wanted, wanted};
 
@@ -205,9 +206,9 @@ mod tests {
         let Wanted::Spans(spans) = wanted(range.as_bytes(), representation.len()) else { panic!("{range}") };
         let mut outbox = Outbox::default();
         representation.push_parts(&spans, true, DATE, "BOUNDARY", &mut outbox);
-        let mut sent = Vec::new();
-        assert_eq!(outbox.send(&mut sent), Sent::All);
-        String::from_utf8(sent).unwrap()
+        let mut socket = Taker::wide();
+        assert_eq!(outbox.send(&mut socket), Sent::All);
+        String::from_utf8(socket.taken).unwrap()
     }
 
     #[test]

@@ -72,6 +72,28 @@ pub(crate) fn read_link(dir: BorrowedFd<'_>, name: &CStr) -> io::Result<Vec<u8>>
     Ok(text)
 }
 
+/// Sends `bytes`, with more to follow at once: they wait for it (MSG_MORE, send(2)).
+///
+/// # Errors
+/// What send(2) says.
+pub(crate) fn send_more(socket: BorrowedFd<'_>, bytes: &[u8]) -> io::Result<usize> {
+    let flags = libc::MSG_MORE | libc::MSG_NOSIGNAL;
+    // SAFETY: `bytes` is readable for the length given.
+    let n = unsafe { libc::send(socket.as_raw_fd(), bytes.as_ptr().cast(), bytes.len(), flags) };
+    usize::try_from(n).map_err(|_| io::Error::last_os_error())
+}
+
+/// Sends at most `len` bytes of `file` from `offset` on; 0 at its end.
+///
+/// # Errors
+/// What sendfile(2) says.
+pub(crate) fn send_file(socket: BorrowedFd<'_>, file: &File, offset: u64, len: usize) -> io::Result<usize> {
+    let mut offset = libc::off64_t::try_from(offset).map_err(|_| io::ErrorKind::FileTooLarge)?;
+    // SAFETY: `offset` is a live integer, which the kernel moves on.
+    let n = unsafe { libc::sendfile64(socket.as_raw_fd(), file.as_raw_fd(), &raw mut offset, len) };
+    usize::try_from(n).map_err(|_| io::Error::last_os_error())
+}
+
 /// Lets a connection to the listening `socket` wait in the kernel until its first data is there, for
 /// `seconds` at the most (TCP_DEFER_ACCEPT, tcp(7)).
 ///
