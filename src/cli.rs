@@ -24,6 +24,10 @@ pub struct Settings {
     pub address: Address,
     /// Pending connections asked of the kernel.
     pub backlog: u32,
+    /// Loops; 0 is one per core.
+    pub workers: usize,
+    /// Whether each worker stays on a core of its own.
+    pub pin: bool,
     /// Fields added to every successful response.
     pub fields: Vec<Field>,
     /// What to serve.
@@ -66,6 +70,9 @@ pub enum BodySource {
         typed: String,
     },
 }
+
+/// Workers beyond any use: one more is a typing error. Arbitrary.
+const WORKERS_MAX: usize = 1024;
 
 /// Fields that tared writes itself, from the connection, the body and the clock.
 const COMPUTED: [&str; 4] = ["Connection", "Content-Length", "Date", "Transfer-Encoding"];
@@ -117,6 +124,14 @@ struct Typed {
     /// Pending connections asked of the kernel
     #[arg(long, env = "TARED_BACKLOG", value_name = "N", default_value = "4096")]
     backlog: String,
+
+    /// Loops that share the address and nothing else; 0 is one per core
+    #[arg(long, env = "TARED_WORKERS", value_name = "N", default_value = "1")]
+    workers: String,
+
+    /// Keep worker k on the k-th core that is allowed
+    #[arg(long, env = "TARED_PIN", value_parser = FalseyValueParser::new())]
+    pin: bool,
 
     /// Response body; \n, \r, \t, \\ understood in TEXT [default: empty]
     #[arg(long, env = "TARED_BODY", value_name = "TEXT|@FILE", help_heading = "With --fixed")]
@@ -218,6 +233,8 @@ fn interpret(typed: Typed, matches: &ArgMatches) -> Result<Settings, Failure> {
     Ok(Settings {
         address: address(&typed.listen)?,
         backlog: backlog(&typed.backlog)?,
+        workers: workers(&typed.workers)?,
+        pin: typed.pin,
         fields: fields.iter().map(|text| field(text, is_directory)).collect::<Result<_, _>>()?,
         serve,
     })
@@ -263,6 +280,15 @@ fn backlog(text: &str) -> Result<u32, Failure> {
         Ok(backlog @ 1..=0x7fff_ffff) => Ok(backlog),
         _ => Err(Failure::usage(format!(
             "--backlog '{text}': this is no number from 1 to 2147483647 (try --backlog 4096)"
+        ))),
+    }
+}
+
+fn workers(text: &str) -> Result<usize, Failure> {
+    match text.parse() {
+        Ok(workers @ 0..=WORKERS_MAX) => Ok(workers),
+        _ => Err(Failure::usage(format!(
+            "--workers '{text}': this is no number from 0 to {WORKERS_MAX} (try --workers 0 for one per core)"
         ))),
     }
 }

@@ -7,6 +7,7 @@
 //!
 //! # Start
 //! - [`cli`]: what was typed → what it means
+//! - [`workers`]: one loop, or several that share nothing but the address
 //! - [`open`]: what is to be served → the site, opened
 //! - [`listener`]: bind, socket options, accepting in bounded bites
 //! - [`failure`]: one sentence and an exit status
@@ -50,7 +51,8 @@
 //!   too large to skip, is answered at once and for the last time.
 //!
 //! # Absent on purpose
-//! No clock outside [`clock`], no `unsafe` outside `sys`, no thread, no logging on the request path,
+//! No clock outside [`clock`], no `unsafe` outside `sys`, no thread that shares anything with another,
+//! no logging on the request path,
 //! no cached absence, no TLS, no HTTP/2, no proxying, no uploads.
 
 pub mod beneath;
@@ -76,3 +78,4 @@ pub mod site;
 mod sys;
 pub mod table;
 pub mod target;
+pub mod workers;

@@ -50,38 +50,28 @@ impl Listener {
     /// # Errors
     /// A sentence naming the address, what the system said, and what to try.
     pub fn bind(address: &Address, backlog: u32) -> Result<Self, Failure> {
-        let bound = match address {
-            Address::Every(port) => {
-                // IPv6 may be off, in the kernel or on its interfaces.
-                let every_v6 = SocketAddr::from((Ipv6Addr::UNSPECIFIED, *port));
-                let every_v4 = SocketAddr::from((Ipv4Addr::UNSPECIFIED, *port));
-                listen(every_v6, false, backlog).or_else(|error| match error.raw_os_error() {
-                    Some(libc::EAFNOSUPPORT | libc::EADDRNOTAVAIL) => listen(every_v4, true, backlog),
-                    _ => Err(error),
-                })
+        let bound = first_that_binds(address, false).and_then(|place| place.listen(backlog));
+        bound.map_err(|error| Failure::refused(bind_sentence(address, &error)))
+    }
+
+    /// Listens `count` times on one `address`, among which the kernel shares out what arrives
+    /// (SO_REUSEPORT, socket(7)). The address must be free, as for [`Listener::bind`].
+    ///
+    /// # Errors
+    /// As [`Listener::bind`].
+    pub fn bind_shared(address: &Address, backlog: u32, count: usize) -> Result<Vec<Self>, Failure> {
+        let shared = || {
+            // Sharing would join whoever else shares this address; that it is free is found out first.
+            drop(first_that_binds(address, false)?);
+            let first = first_that_binds(address, true)?;
+            let (address, is_v6_only) = (first.address()?, first.is_v6_only);
+            let mut listeners = vec![first.listen(backlog)?];
+            while listeners.len() < count {
+                listeners.push(Place::bind(address, is_v6_only, true)?.listen(backlog)?);
             }
-            Address::Host(host, port) => resolve(host, *port).and_then(|addresses| {
-                let mut last = io::Error::from(io::ErrorKind::AddrNotAvailable);
-                for address in addresses {
-                    match listen(address, true, backlog) {
-                        Ok(socket) => return Ok(socket),
-                        Err(error) => last = error,
-                    }
-                }
-                Err(last)
-            }),
+            Ok(listeners)
         };
-        let started = bound.and_then(|socket| {
-            let socket = TcpListener::from_std(socket.into());
-            Ok(Self {
-                address: socket.local_addr()?,
-                socket,
-                is_ready: true,
-                rests_until: None,
-                warned: None,
-            })
-        });
-        started.map_err(|error| Failure::refused(bind_sentence(address, &error)))
+        shared().map_err(|error| Failure::refused(bind_sentence(address, &error)))
     }
 
     /// The address, with the real port.
@@ -153,26 +143,70 @@ impl Listener {
     }
 }
 
+/// A socket bound to an address, not listening yet.
+struct Place {
+    socket: Socket,
+    is_v6_only: bool,
+}
+
+impl Place {
+    /// TCP_NODELAY and TCP_DEFER_ACCEPT are set on the listening socket: what it accepts has inherited
+    /// the one and is past the other (Linux), so neither costs a call per connection.
+    fn bind(address: SocketAddr, is_v6_only: bool, is_shared: bool) -> io::Result<Self> {
+        let socket = Socket::new(Domain::for_address(address), Type::STREAM, Some(Protocol::TCP))?;
+        if address.is_ipv6() {
+            socket.set_only_v6(is_v6_only)?;
+        }
+        socket.set_reuse_address(true)?;
+        socket.set_reuse_port(is_shared)?;
+        socket.set_tcp_nodelay(true)?;
+        sys::defer_accept(socket.as_fd(), DEFER_S)?;
+        socket.set_nonblocking(true)?;
+        socket.bind(&address.into())?;
+        Ok(Self { socket, is_v6_only })
+    }
+
+    fn address(&self) -> io::Result<SocketAddr> {
+        self.socket.local_addr()?.as_socket().ok_or_else(|| io::ErrorKind::AddrNotAvailable.into())
+    }
+
+    fn listen(self, backlog: u32) -> io::Result<Listener> {
+        self.socket.listen(i32::try_from(backlog).unwrap_or(i32::MAX))?;
+        let address = self.address()?;
+        let socket = TcpListener::from_std(self.socket.into());
+        Ok(Listener { socket, address, is_ready: true, rests_until: None, warned: None })
+    }
+}
+
+fn first_that_binds(address: &Address, is_shared: bool) -> io::Result<Place> {
+    match address {
+        Address::Every(port) => {
+            // IPv6 may be off, in the kernel or on its interfaces.
+            let every_v6 = SocketAddr::from((Ipv6Addr::UNSPECIFIED, *port));
+            let every_v4 = SocketAddr::from((Ipv4Addr::UNSPECIFIED, *port));
+            Place::bind(every_v6, false, is_shared).or_else(|error| match error.raw_os_error() {
+                Some(libc::EAFNOSUPPORT | libc::EADDRNOTAVAIL) => Place::bind(every_v4, true, is_shared),
+                _ => Err(error),
+            })
+        }
+        Address::Host(host, port) => {
+            let mut last = io::Error::from(io::ErrorKind::AddrNotAvailable);
+            for address in resolve(host, *port)? {
+                match Place::bind(address, true, is_shared) {
+                    Ok(place) => return Ok(place),
+                    Err(error) => last = error,
+                }
+            }
+            Err(last)
+        }
+    }
+}
+
 fn resolve(host: &str, port: u16) -> io::Result<Vec<SocketAddr>> {
     match host.parse::<IpAddr>() {
         Ok(address) => Ok(vec![(address, port).into()]),
         Err(_) => (host, port).to_socket_addrs().map(Iterator::collect),
     }
-}
-
-/// TCP_NODELAY is inherited by what is accepted (Linux), so it costs no call per connection.
-fn listen(address: SocketAddr, v6_only: bool, backlog: u32) -> io::Result<Socket> {
-    let socket = Socket::new(Domain::for_address(address), Type::STREAM, Some(Protocol::TCP))?;
-    if address.is_ipv6() {
-        socket.set_only_v6(v6_only)?;
-    }
-    socket.set_reuse_address(true)?;
-    socket.set_tcp_nodelay(true)?;
-    sys::defer_accept(socket.as_fd(), DEFER_S)?;
-    socket.set_nonblocking(true)?;
-    socket.bind(&address.into())?;
-    socket.listen(i32::try_from(backlog).unwrap_or(i32::MAX))?;
-    Ok(socket)
 }
 
 fn bind_sentence(address: &Address, error: &io::Error) -> String {

@@ -19,3 +19,4 @@ mod ranges;
 mod server;
 mod system_calls;
 mod trace;
+mod workers;

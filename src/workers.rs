@@ -1,0 +1,118 @@
+//! One loop, or several that share nothing but the address.
+//!
+//! A worker is a thread with a site, a cache and a listening socket of its own, so no request path
+//! meets another; the kernel shares out the connections. The first worker runs on the main thread:
+//! with one, which is the default, there is no other.
+
+use std::io;
+use std::os::unix::net::UnixStream;
+use std::sync::{Arc, Barrier, mpsc};
+use std::thread;
+
+use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
+use signal_hook::consts::{SIGINT, SIGTERM};
+
+use crate::cli::Settings;
+use crate::clock::Clock;
+use crate::failure::{Failure, cause};
+use crate::listener::Listener;
+use crate::open;
+use crate::server::{Ended, Server};
+
+/// Serves as `settings` say until a signal ends it. When every worker accepts connections, `ready` is
+/// told what is served and at which URL.
+///
+/// # Errors
+/// A sentence about what could not be had at start, or about a worker whose waiting failed.
+pub fn serve(settings: &Settings, ready: impl FnOnce(&str, &str)) -> Result<Ended, Failure> {
+    let count = match settings.workers {
+        0 => thread::available_parallelism().map_err(|error| system("cannot count the cores", &error))?.get(),
+        count => count,
+    };
+    let cpus = if settings.pin { allowed_cpus()? } else { Vec::new() };
+    let cpu_of = |index: usize| (!cpus.is_empty()).then(|| cpus[index % cpus.len()]);
+
+    // What is wrong with the site is said before anything listens.
+    let (site, summary) = open::site(settings, &Clock::start())?;
+    drop(site);
+    let mut listeners = match count {
+        1 => vec![Listener::bind(&settings.address, settings.backlog)?],
+        _ => Listener::bind_shared(&settings.address, settings.backlog, count)?,
+    };
+    let url = format!("http://{}/", listeners[0].address());
+    let first = listeners.remove(0);
+
+    let all_started = Arc::new(Barrier::new(count));
+    let (reports, started) = mpsc::channel();
+    let mut others = Vec::new();
+    for (index, listener) in (1..).zip(listeners) {
+        let (settings, reports, all_started) = (settings.clone(), reports.clone(), Arc::clone(&all_started));
+        let cpu = cpu_of(index);
+        others.push(thread::spawn(move || {
+            let server = start(&settings, listener, cpu);
+            // Whoever waits for the reports has returned only if the whole program ends.
+            let _ = reports.send(server.as_ref().map(|_| ()).map_err(Failure::clone));
+            let mut server = server?;
+            all_started.wait();
+            run(&mut server)
+        }));
+    }
+    let mut server = start(settings, first, cpu_of(0))?;
+    for _ in 1..count {
+        started.recv().map_err(|_| Failure::refused("a worker ended before it began"))??;
+    }
+    ready(&summary, &url);
+    all_started.wait();
+
+    let mut ended = run(&mut server)?;
+    for worker in others {
+        let other = worker.join().map_err(|_| Failure::refused("a worker has panicked"))??;
+        if other == Ended::AtOnce {
+            ended = other;
+        }
+    }
+    Ok(ended)
+}
+
+/// Makes this thread a worker.
+fn start(settings: &Settings, listener: Listener, cpu: Option<usize>) -> Result<Server, Failure> {
+    if let Some(cpu) = cpu {
+        let mut set = CpuSet::new();
+        set.set(cpu);
+        sched_setaffinity(None, &set).map_err(|error| system("cannot --pin a worker", &error.into()))?;
+    }
+    let clock = Clock::start();
+    let (site, _) = open::site(settings, &clock)?;
+    let stop = stop_on_signals().map_err(|error| system("cannot handle signals", &error))?;
+    Server::new(listener, site, clock, mio::net::UnixStream::from_std(stop))
+        .map_err(|error| system("cannot wait for events", &error))
+}
+
+/// Serves; if the waiting itself fails, the other workers are asked to end in order.
+fn run(server: &mut Server) -> Result<Ended, Failure> {
+    server.run().map_err(|error| {
+        // The failure is told in any case.
+        let _ = signal_hook::low_level::raise(SIGTERM);
+        system("waiting for events failed", &error)
+    })
+}
+
+/// The CPUs on which this program may run.
+fn allowed_cpus() -> Result<Vec<usize>, Failure> {
+    let set = sched_getaffinity(None).map_err(|error| system("cannot --pin workers", &error.into()))?;
+    Ok((0..CpuSet::MAX_CPU).filter(|&cpu| set.is_set(cpu)).collect())
+}
+
+/// A socket from which a byte can be read for each SIGINT or SIGTERM. Having a handler is also what
+/// makes them count for process 1.
+fn stop_on_signals() -> io::Result<UnixStream> {
+    let (receiver, sender) = UnixStream::pair()?;
+    receiver.set_nonblocking(true)?;
+    signal_hook::low_level::pipe::register(SIGINT, sender.try_clone()?)?;
+    signal_hook::low_level::pipe::register(SIGTERM, sender)?;
+    Ok(receiver)
+}
+
+fn system(what: &str, error: &io::Error) -> Failure {
+    Failure::refused(format!("{what}: {}", cause(error)))
+}
