@@ -88,14 +88,15 @@ pub fn imf_fixdate(time: SystemTime) -> Option<Date> {
 /// `this_year`.
 pub fn parse_http_date(text: &[u8], this_year: u16) -> Option<SystemTime> {
     let text = std::str::from_utf8(text).ok()?;
-    match rfc850_as_imf_fixdate(text, this_year) {
-        Some(date) => httpdate::parse_http_date(&date).ok(),
-        None => httpdate::parse_http_date(text).ok(),
-    }
+    let canonical =
+        from_rfc850(text, this_year).or_else(|| from_asctime(text)).unwrap_or_else(|| text.to_owned());
+    let time = httpdate::parse_http_date(&canonical).ok()?;
+    // The crate forgives what it does not look at, such as a letter for a space.
+    (imf_fixdate(time)?.as_slice() == canonical.as_bytes()).then_some(time)
 }
 
 /// `Sunday, 06-Nov-94 08:49:37 GMT` → `Sun, 06 Nov 1994 08:49:37 GMT`.
-fn rfc850_as_imf_fixdate(text: &str, this_year: u16) -> Option<String> {
+fn from_rfc850(text: &str, this_year: u16) -> Option<String> {
     let (weekday, rest) = text.split_once(", ")?;
     let is_weekday =
         ["Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday"].contains(&weekday);
@@ -111,6 +112,17 @@ fn rfc850_as_imf_fixdate(text: &str, this_year: u16) -> Option<String> {
     let this_century = this_year / 100 * 100 + digits.parse::<u16>().ok()?;
     let year = if this_century > this_year + 50 { this_century - 100 } else { this_century };
     Some(format!("{}, {day} {month} {year} {time}", &weekday[..3]))
+}
+
+/// `Sun Nov  6 08:49:37 1994` → `Sun, 06 Nov 1994 08:49:37 GMT`.
+fn from_asctime(text: &str) -> Option<String> {
+    let is_asctime = text.is_ascii() && text.len() == "Sun Nov  6 08:49:37 1994".len() && !text.contains(',');
+    let spaces = [3, 7, 10, 19].iter().all(|&at| text.as_bytes().get(at) == Some(&b' '));
+    if !is_asctime || !spaces {
+        return None;
+    }
+    let (weekday, month, day) = (&text[..3], &text[4..7], text[8..10].replace(' ', "0"));
+    Some(format!("{weekday}, {day} {month} {} {} GMT", &text[20..], &text[11..19]))
 }
 
 #[cfg(test)]
@@ -195,6 +207,13 @@ mod tests {
             "Sunday, 06-Nov-1994 08:49:37 GMT",
             "Sunday, 06-Nov-9x 08:49:37 GMT",
             "Sunday, 06-Nov-94-1 08:49:37 GMT",
+            "Sunday, 06-Nov-94\"08:49:37 GMT",
+            "Sun,x06 Nov 1994 08:49:37 GMT",
+            "Sun, 06xNov 1994 08:49:37 GMT",
+            "Sun Nov 6 08:49:37 1994",
+            "Sun Nov  6 08:49:37x1994",
+            "Sun Nov  6 08:49:37 1994 ",
+            "Mon Nov  6 08:49:37 1994",
             "\u{661}\u{662}, \u{663}",
         ] {
             assert_eq!(parse_http_date(text.as_bytes(), 2026), None, "{text}");
@@ -213,7 +232,7 @@ mod tests {
             (2026, "00", 2000),
             (2060, "05", 2005),
         ] {
-            let as_imf = rfc850_as_imf_fixdate(&format!("Sunday, 06-Nov-{digits} 08:49:37 GMT"), this_year);
+            let as_imf = from_rfc850(&format!("Sunday, 06-Nov-{digits} 08:49:37 GMT"), this_year);
             assert_eq!(as_imf, Some(format!("Sun, 06 Nov {year} 08:49:37 GMT")));
         }
     }

@@ -87,7 +87,7 @@ pub struct Fields<'b>(&'b [u8]);
 impl<'b> Fields<'b> {
     /// The field lines of `head`, in which a request line comes first.
     pub fn of_head(head: &'b [u8]) -> Self {
-        let start = head.iter().position(|byte| !matches!(byte, b'\r' | b'\n')).unwrap_or(head.len());
+        let start = empty_lines_len(head);
         let line_len = head[start..].iter().position(|&byte| byte == b'\n').unwrap_or(head.len() - start);
         Self(&head[start + line_len..])
     }
@@ -133,28 +133,44 @@ pub enum Parsed<'b> {
     Refused(Refusal),
 }
 
-/// Reads one request head from the start of `bytes`.
+/// Reads one request head from the start of `bytes`. What is said does not depend on how much follows:
+/// nothing beyond [`HEAD_MAX`] is looked at.
 pub fn parse(bytes: &[u8]) -> Parsed<'_> {
+    let bytes = &bytes[..bytes.len().min(HEAD_MAX)];
     let mut fields = [const { MaybeUninit::<Header<'_>>::uninit() }; FIELDS_MAX];
     let mut head = httparse::Request::new(&mut []);
-    match ParserConfig::default().parse_request_with_uninit_headers(&mut head, bytes, &mut fields) {
-        Ok(Status::Complete(len)) if len > HEAD_MAX => Parsed::Refused(Refusal::HeadTooLarge),
-        Ok(Status::Complete(len)) => match facts(&head, &bytes[..len]) {
-            Ok(request) => Parsed::Complete(request, len),
-            Err(refusal) => Parsed::Refused(refusal),
-        },
-        Ok(Status::Partial) if bytes.len() >= HEAD_MAX => Parsed::Refused(oversize(bytes)),
-        Ok(Status::Partial) => Parsed::Partial,
-        Err(Error::TooManyHeaders) => Parsed::Refused(Refusal::HeadTooLarge),
-        Err(Error::Version) => other_version(bytes),
-        Err(_) => Parsed::Refused(Refusal::Malformed),
+    let parsed =
+        match ParserConfig::default().parse_request_with_uninit_headers(&mut head, bytes, &mut fields) {
+            Ok(Status::Complete(len)) => match facts(&head, &bytes[..len]) {
+                Ok(request) => Parsed::Complete(request, len),
+                Err(refusal) => Parsed::Refused(refusal),
+            },
+            Ok(Status::Partial) => Parsed::Partial,
+            Err(Error::TooManyHeaders) => Parsed::Refused(oversize(bytes)),
+            Err(Error::Version) => other_version(bytes),
+            Err(_) => Parsed::Refused(Refusal::Malformed),
+        };
+    match parsed {
+        Parsed::Partial if bytes.len() == HEAD_MAX => Parsed::Refused(oversize(bytes)),
+        parsed => parsed,
     }
 }
 
 /// Whether the request at the start of `bytes` says that it is HEAD, be it whole or not.
 pub fn is_head(bytes: &[u8]) -> bool {
-    let line_start = bytes.iter().position(|byte| !matches!(byte, b'\r' | b'\n')).unwrap_or(0);
-    bytes[line_start..].starts_with(b"HEAD ")
+    bytes[empty_lines_len(bytes)..].starts_with(b"HEAD ")
+}
+
+/// Bytes of the empty lines before a request line, which are ignored (RFC 9112 §2.2).
+fn empty_lines_len(bytes: &[u8]) -> usize {
+    let mut len = 0;
+    loop {
+        match bytes[len..] {
+            [b'\n', ..] => len += 1,
+            [b'\r', b'\n', ..] => len += 2,
+            _ => return len,
+        }
+    }
 }
 
 /// The head that was parsed last, and what it said.
@@ -443,19 +459,18 @@ pub(crate) fn trim_ows(bytes: &[u8]) -> &[u8] {
     &bytes[start..end]
 }
 
-/// A head that has filled the buffer: is it the target that is too long, or the fields?
+/// A head that is too large: is it for its target, or for its fields?
 fn oversize(bytes: &[u8]) -> Refusal {
-    let line_start = bytes.iter().position(|byte| !matches!(byte, b'\r' | b'\n')).unwrap_or(bytes.len());
-    if bytes[line_start..].contains(&b'\n') || line_start == bytes.len() {
-        Refusal::HeadTooLarge
-    } else {
-        Refusal::TargetTooLong
+    let line = bytes[empty_lines_len(bytes)..].split(|&byte| byte == b'\n').next().unwrap_or_default();
+    match line.split(|&byte| byte == b' ').nth(1) {
+        Some(target) if target.len() > TARGET_MAX => Refusal::TargetTooLong,
+        _ => Refusal::HeadTooLarge,
     }
 }
 
 /// What to do about a version that is neither HTTP/1.0 nor HTTP/1.1.
 fn other_version(bytes: &[u8]) -> Parsed<'_> {
-    let line_start = bytes.iter().position(|byte| !matches!(byte, b'\r' | b'\n')).unwrap_or(0);
+    let line_start = empty_lines_len(bytes);
     let mut spaces = (line_start..bytes.len()).filter(|&at| bytes[at] == b' ');
     let Some(before_version) = spaces.nth(1) else { return Parsed::Refused(Refusal::Malformed) };
     let at = before_version + 1;
@@ -767,12 +782,29 @@ mod tests {
             "GET / HTTP/1.1\r\nHost: a\r\n(x): y\r\n\r\n",
             "GET / HTTP/1.1\r\nHost: a\r\nx\u{e9}: y\r\n\r\n",
             "\u{16}\u{3}\u{1}",
+            "\r\rHEAD / HTTP/1.1\r\n",
         ] {
             check_refused(head, Refusal::Malformed);
         }
         let mut ows = b"GET / HTTP/1.1\r\nHost:\t a \t\r\nX:\r\nY: ".to_vec();
         ows.extend_from_slice(b"\xff\xfe\r\nEveryTchar!#$%&'*+-.^_`|~09: z\r\n\r\n");
         request(&ows);
+    }
+
+    #[test]
+    fn a_head_is_known_by_its_line() {
+        for (bytes, is_it) in [
+            ("HEAD / HTTP/1.1", true),
+            ("\r\n\nHEAD /", true),
+            ("HEAD", false),
+            ("HEADS /", false),
+            ("head /", false),
+            ("\rHEAD /", false),
+            ("\r\r\nHEAD /", false),
+            ("", false),
+        ] {
+            assert_eq!(is_head(bytes.as_bytes()), is_it, "{bytes:?}");
+        }
     }
 
     #[test]
@@ -793,5 +825,17 @@ mod tests {
         check_refused(&head(HEAD_MAX + 1), Refusal::HeadTooLarge);
         check_refused(&head(HEAD_MAX + 2)[..HEAD_MAX], Refusal::HeadTooLarge);
         check_refused(&"\r\n".repeat(HEAD_MAX / 2), Refusal::HeadTooLarge);
+        // What is refused is the same however much has arrived.
+        let long_target = format!("{}X: {}", target(TARGET_MAX + 1).trim_end(), "y".repeat(HEAD_MAX));
+        check_refused(&long_target, Refusal::TargetTooLong);
+        check_refused(&long_target[..HEAD_MAX], Refusal::TargetTooLong);
+        let bad_behind = format!("GET / HTTP/1.1\r\nHost: a\r\nX: {}\r\nY : z", "y".repeat(HEAD_MAX));
+        check_refused(&bad_behind, Refusal::HeadTooLarge);
+        check_refused(
+            &format!("GET / HTTP/1.1\r\nHost: a\r\n{}", "X: y\r\n".repeat(200)),
+            Refusal::HeadTooLarge,
+        );
+        let many_and_long = format!("{}\r\n{}", target(TARGET_MAX + 1).trim_end(), "X: y\r\n".repeat(200));
+        check_refused(&many_and_long, Refusal::TargetTooLong);
     }
 }
