@@ -1,6 +1,7 @@
 //! Black-box tests: they start the real binary on port 0 of loopback and speak raw bytes to it.
 
 mod allocations;
+mod arrivals;
 mod client;
 mod command_line;
 mod conditions;
