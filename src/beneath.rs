@@ -5,6 +5,7 @@
 //! Where openat2(2) is missing (before Linux 5.6, or under an old sandbox) the same is done here
 //! component by component, with links read and followed by hand.
 
+use std::cell::RefCell;
 use std::ffi::{CStr, CString, OsStr};
 use std::fs::{self, File, OpenOptions};
 use std::io;
@@ -29,6 +30,9 @@ pub struct Root {
     dir: File,
     /// Where it was at start, links resolved: to recognise links that lead out and back inside.
     canonical: PathBuf,
+    /// A descriptor to give up when there is no other, so that clients who hold all the rest do not
+    /// keep a file from being read.
+    reserve: RefCell<Option<File>>,
     has_openat2: bool,
 }
 
@@ -41,7 +45,8 @@ impl Root {
         let dir =
             OpenOptions::new().read(true).custom_flags(libc::O_DIRECTORY | libc::O_NONBLOCK).open(path)?;
         let has_openat2 = sys::open_beneath(dir.as_fd(), HERE).is_ok();
-        Ok(Self { dir, canonical: fs::canonicalize(path)?, has_openat2 })
+        let reserve = RefCell::new(dir.try_clone().ok());
+        Ok(Self { dir, canonical: fs::canonicalize(path)?, reserve, has_openat2 })
     }
 
     /// Opens the file or directory `path`, relative to the root, for reading and without blocking.
@@ -49,12 +54,28 @@ impl Root {
     /// # Errors
     /// `EXDEV` for what leads out of the root, and what open(2) says.
     pub fn file(&self, path: &[u8]) -> io::Result<File> {
-        let opened = self.resolve(path);
+        let mut opened = self.resolve(path);
+        if opened
+            .as_ref()
+            .is_err_and(|error| matches!(error.raw_os_error(), Some(libc::EMFILE | libc::ENFILE)))
+        {
+            self.reserve.take();
+            opened = self.resolve(path);
+        }
         match opened {
             Err(error) if error.raw_os_error() == Some(libc::EXDEV) => {
                 self.by_way_of_outside(path).ok_or(error)
             }
             opened => opened,
+        }
+    }
+
+    /// Takes the reserve again, if it was given up. Call it when what [`Root::file`] opened is closed,
+    /// before somebody else takes the descriptor.
+    pub fn restock(&self) {
+        let mut reserve = self.reserve.borrow_mut();
+        if reserve.is_none() {
+            *reserve = self.dir.try_clone().ok();
         }
     }
 
@@ -78,8 +99,12 @@ impl Root {
     /// the place that it leads to is opened beneath the root. No step of the way may end outside, or
     /// names out there could be tried.
     fn by_way_of_outside(&self, path: &[u8]) -> Option<File> {
+        let steps = Path::new(OsStr::from_bytes(path)).components();
+        if steps.clone().count() > LINKS_MAX {
+            return None;
+        }
         let mut inside = PathBuf::new();
-        for name in Path::new(OsStr::from_bytes(path)).components() {
+        for name in steps {
             let target = fs::canonicalize(self.canonical.join(&inside).join(name)).ok()?;
             inside = target.strip_prefix(&self.canonical).ok()?.to_path_buf();
         }

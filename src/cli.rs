@@ -151,8 +151,8 @@ struct Typed {
     content_type: Option<String>,
 }
 
-/// The command, for help and its like.
-pub fn command() -> Command {
+/// The command.
+fn command() -> Command {
     let command = Command::new("tared")
         .version(env!("CARGO_PKG_VERSION"))
         .about(ABOUT)
@@ -357,7 +357,8 @@ fn fixed(
         BodySource::Zeros { len, .. } => *len == 0,
         BodySource::File(_) => false,
     };
-    if status.is_bodiless() && !is_empty {
+    // RFC 9110 §15.3.6: 205 has none either, though it has a length.
+    if (status.is_bodiless() || status.0 == 205) && !is_empty {
         return Err(Failure::usage(format!(
             "--status '{}': a response with this status has no body (leave out --body and --size)",
             status.0

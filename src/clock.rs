@@ -121,7 +121,9 @@ fn from_asctime(text: &str) -> Option<String> {
     if !is_asctime || !spaces {
         return None;
     }
-    let (weekday, month, day) = (&text[..3], &text[4..7], text[8..10].replace(' ', "0"));
+    let (weekday, month, day) = (&text[..3], &text[4..7], &text[8..10]);
+    // Only a blank before the day stands for a digit.
+    let day = day.strip_prefix(' ').map_or_else(|| day.to_owned(), |digit| format!("0{digit}"));
     Some(format!("{weekday}, {day} {month} {} {} GMT", &text[20..], &text[11..19]))
 }
 
@@ -211,6 +213,7 @@ mod tests {
             "Sun,x06 Nov 1994 08:49:37 GMT",
             "Sun, 06xNov 1994 08:49:37 GMT",
             "Sun Nov 6 08:49:37 1994",
+            "Thu Nov 1  08:49:37 1994",
             "Sun Nov  6 08:49:37x1994",
             "Sun Nov  6 08:49:37 1994 ",
             "Mon Nov  6 08:49:37 1994",

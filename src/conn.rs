@@ -33,6 +33,11 @@ use crate::sys;
 /// pipelining that was seen, little enough that thousands of others do not wait for long.
 const ROUNDS_PER_TURN: usize = 16;
 
+/// Bytes of a response that has as good as arrived when the socket has taken it. Behind a longer one a
+/// client that asked for the close is waited for too: a stray CRLF of it would be met with a reset,
+/// which takes along what has not been acknowledged. 64 KiB is what a receiver's first window holds.
+const PROMPT_MAX: u64 = 64 * 1024;
+
 /// Bytes that are read and thrown away from a client that goes on sending after its last response.
 const LINGER_BYTES_MAX: u64 = 64 * 1024 * 1024;
 
@@ -85,7 +90,7 @@ pub enum Next {
     Wait,
     /// Another turn, without an event.
     Again,
-    /// The socket's next event, but only for so long: the last response is sent.
+    /// Another turn, and after that the socket's events, but only for so long: the last response is sent.
     Linger,
     /// Nothing; it is to be closed.
     Close,
@@ -123,6 +128,8 @@ struct Answered {
     is_kept: bool,
     /// Whether the client may send more, whatever the response says.
     may_send_more: bool,
+    /// Whether the response may still be on its way when a stray byte of the client comes.
+    is_long: bool,
 }
 
 /// Why a look at the unread bytes came to an end.
@@ -171,8 +178,8 @@ impl<S: Socket> Conn<S> {
                 }
             }
             match self.state {
-                State::Closing { linger } => return self.close(linger, shared),
-                State::Lingering { .. } => return self.linger(shared),
+                State::Closing { linger } => return self.close(linger),
+                State::Lingering { bytes_left } => return self.linger(bytes_left, shared),
                 State::Head | State::Body { .. } => {}
             }
             let pause = self.answer(shared);
@@ -236,9 +243,12 @@ impl<S: Socket> Conn<S> {
                 }
             };
             let is_kept = request.keep_alive && !is_early && !shared.is_ending;
-            let answered = Answered { len, is_kept, may_send_more: request.keep_alive || is_early };
+            let may_send_more = request.keep_alive || is_early;
+            let answered = Answered { len, is_kept, may_send_more, is_long: false };
             let mark = shared.outbox.mark();
-            if shared.respond(&request, is_kept) {
+            let is_from_file = shared.respond(&request, is_kept);
+            let answered = Answered { is_long: shared.outbox.is_longer_since(mark, PROMPT_MAX), ..answered };
+            if is_from_file {
                 return Pause::FromFile(mark, answered);
             }
             self.state = answered.finish(slot);
@@ -266,36 +276,33 @@ impl<S: Socket> Conn<S> {
 
     /// The last response has left. What the client still sends would be met with a reset that can
     /// overtake the response, so where more may come we let it come (RFC 9112 §9.6).
-    fn close(&mut self, linger: bool, shared: &mut Shared) -> Next {
+    fn close(&mut self, linger: bool) -> Next {
         if !linger || self.is_input_ended || self.socket.shutdown_write().is_err() {
             return Next::Close;
         }
         self.state = State::Lingering { bytes_left: LINGER_BYTES_MAX };
-        match self.linger(shared) {
-            Next::Wait => Next::Linger,
-            next => next,
-        }
+        Next::Linger
     }
 
-    fn linger(&mut self, shared: &mut Shared) -> Next {
-        let State::Lingering { bytes_left } = &mut self.state else {
-            unreachable!("called in that state only")
-        };
+    fn linger(&mut self, bytes_left: u64, shared: &mut Shared) -> Next {
         let slot = self.slot.get_or_insert_with(|| shared.pool.take());
-        while *bytes_left > 0 {
+        let mut bytes_left = bytes_left;
+        for _ in 0..ROUNDS_PER_TURN {
             slot.consume(slot.unread().len());
             match slot.read_from(&mut self.socket) {
-                Ok((0, _)) => return Next::Close,
-                Ok((n, _)) => *bytes_left = bytes_left.saturating_sub(n as u64),
+                Ok((n, _)) if n == 0 || n as u64 > bytes_left => return Next::Close,
+                Ok((n, _)) => bytes_left -= n as u64,
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
-                    slot.consume(slot.unread().len());
+                    self.state = State::Lingering { bytes_left };
                     return Next::Wait;
                 }
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
                 Err(_) => return Next::Close,
             }
         }
-        Next::Close
+        slot.consume(slot.unread().len());
+        self.state = State::Lingering { bytes_left };
+        Next::Again
     }
 }
 
@@ -306,7 +313,7 @@ impl Answered {
         if self.is_kept {
             State::Head
         } else {
-            State::Closing { linger: self.may_send_more || !slot.is_empty() }
+            State::Closing { linger: self.may_send_more || self.is_long || !slot.is_empty() }
         }
     }
 }
@@ -485,7 +492,7 @@ mod tests {
     fn directory(root: &Path) -> Shared {
         let clock = Clock::start();
         let files = Files::new(Root::open(root).unwrap(), vec!["index.html".into()], vec![], clock.now());
-        Shared::new(Site::files(files), clock)
+        Shared::new(Site::files(files, &[]), clock)
     }
 
     /// Lets `conn` go on until it waits for input that never comes, or closes.
@@ -700,6 +707,7 @@ mod tests {
         let mut conn = Conn::new(Fake::new(&[b"bad\r\n\r\n", &[b'x'; 100_000]]));
         assert_eq!(run(&mut conn, &mut shared), Next::Linger);
         assert!(output_text(&conn).starts_with("HTTP/1.1 400 ") && conn.socket.is_shut.get());
+        assert_eq!(run(&mut conn, &mut shared), Next::Wait);
         assert!(conn.slot.is_none() && conn.socket.input.is_empty(), "it is read and thrown away");
         conn.socket.is_ended = true;
         assert_eq!(conn.ready(true, &mut shared), Next::Close);
@@ -715,6 +723,29 @@ mod tests {
         }
     }
 
+    /// A stray CRLF behind the request would be met with a reset while megabytes are on their way.
+    #[test]
+    fn a_long_response_is_seen_off_even_if_the_client_asked_for_the_close() {
+        for (body_len, is_long) in [(PROMPT_MAX as usize / 2, false), (PROMPT_MAX as usize + 1, true)] {
+            let mut shared = fixed(&vec![b'x'; body_len]);
+            let mut conn = Conn::new(Fake::new(&[b"GET / HTTP/1.0\r\n\r\n"]));
+            let next = conn.ready(false, &mut shared);
+            assert_eq!(next, if is_long { Next::Linger } else { Next::Close });
+        }
+    }
+
+    #[test]
+    fn a_client_that_floods_after_its_last_response_gets_no_more_than_its_turn() {
+        let mut shared = fixed(b"");
+        let mut conn = Conn::new(Fake::new(&[b"bad\r\n\r\n"]));
+        conn.socket.input.extend(vec![vec![b'x'; 16 * 1024]; 5000]);
+        assert_eq!(run(&mut conn, &mut shared), Next::Linger);
+        let reads = conn.socket.reads;
+        assert_eq!(conn.ready(false, &mut shared), Next::Again);
+        assert_eq!(conn.socket.reads, reads + ROUNDS_PER_TURN);
+        assert_eq!(run(&mut conn, &mut shared), Next::Close, "nor more than a bounded number of bytes");
+    }
+
     #[test]
     fn a_body_that_is_too_large_or_held_back_is_answered_early_and_for_the_last_time() {
         let mut shared = fixed(b"");
@@ -724,6 +755,8 @@ mod tests {
             let mut conn = Conn::new(Fake::new(&[head.as_bytes(), GET]));
             assert_eq!(run(&mut conn, &mut shared), Next::Linger);
             let output = output_text(&conn);
+            assert_eq!(run(&mut conn, &mut shared), Next::Wait);
+            assert_eq!(output_text(&conn), output, "what follows is no request");
             assert_eq!(output.matches("HTTP/1.1 ").count(), 1, "{output}");
             assert!(output.contains("Connection: close\r\n"));
         }

@@ -19,20 +19,20 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use crate::beneath::Root;
 use crate::clock::{Clock, imf_fixdate};
-use crate::head::{Body, Field};
+use crate::head::{Body, Field, Mapping};
+use crate::mime;
 use crate::plan::{ETag, Validators};
 use crate::refusal::Refusal;
 use crate::representation::Representation;
-use crate::{mime, sys};
 
 /// How long an entry is believed without a look at the file system.
 pub const TRUST: Duration = Duration::from_secs(1);
 
 /// Entries that are kept, as many as nginx's open_file_cache had in 2012.
-pub const ENTRIES_MAX: usize = 1000;
+const ENTRIES_MAX: usize = 1000;
 
 /// Entries among them that hold a descriptor, since their files are read as they are sent. Arbitrary.
-pub const OPEN_MAX: usize = 64;
+const OPEN_MAX: usize = 64;
 
 /// Bytes of the largest file that is read instead of mapped: 1,000 of them are 64 MB at the most.
 /// Up to here a copy from our memory costs the kernel what a copy from the page cache does, and a
@@ -46,7 +46,7 @@ pub const READ_MAX: u64 = 64 * 1024;
 pub const SENDFILE_MIN: u64 = 768 * 1024;
 
 /// An entry that nobody asked for this long is dropped, and with it the file if it was deleted.
-pub const DISUSE: Duration = Duration::from_secs(60);
+const DISUSE: Duration = Duration::from_secs(60);
 
 /// A file changed this recently may change again without a trace in its times, so its entry is
 /// filled anew at the next check. The kernel stamps files with a clock of 4 ms or 10 ms ticks.
@@ -147,7 +147,9 @@ impl Files {
             entry.used = now;
             return Ok(Rc::clone(&entry.representation));
         }
-        match self.check(path, clock) {
+        let checked = self.check(path, clock);
+        self.root.restock();
+        match checked {
             Ok(representation) => Ok(representation),
             Err(miss) => {
                 self.entries.remove(path);
@@ -156,7 +158,7 @@ impl Files {
         }
     }
 
-    /// Drops the entries that are in disuse; at most once per [`DISUSE`] it does anything at all.
+    /// Drops the entries that are in disuse; at most once a minute it does anything at all.
     pub fn sweep(&mut self, now: Instant) {
         if now - self.swept >= DISUSE {
             self.swept = now;
@@ -245,7 +247,7 @@ impl Files {
         Representation::new(&Field::merged(defaults, &self.own_fields), validators, last_modified, body)
     }
 
-    /// Evicts the entry used least recently where one more, for `path`, would be one too many.
+    /// Evicts the entry used least recently (a look at each, which filling one is dear enough for) where one more, for `path`, would be one too many.
     fn make_room(&mut self, path: &[u8], is_open: bool) {
         self.entries.remove(path);
         if self.entries.len() >= ENTRIES_MAX {
@@ -286,7 +288,7 @@ fn load(file: File, identity: Identity) -> io::Result<(Body, Identity)> {
         }
         if identity.size > READ_MAX {
             let len = usize::try_from(identity.size).map_err(|_| io::ErrorKind::FileTooLarge)?;
-            return Ok((Body::Mapped { map: sys::map(&file, len)?, file }, identity));
+            return Ok((Body::Mapped(Mapping::new(file, len)?), identity));
         }
         let mut bytes = vec![0; identity.size as usize];
         let read = file.read_exact_at(&mut bytes, 0);

@@ -132,8 +132,8 @@ impl Chunked {
                         return Skipped::Refused(Refusal::BodyTooLarge);
                     }
                     match next {
-                        Next::End => return Skipped::Ended(at + 1),
-                        Next::Part(next) => self.part = next,
+                        Step::End => return Skipped::Ended(at + 1),
+                        Step::Part(next) => self.part = next,
                     }
                     1
                 }
@@ -148,14 +148,14 @@ impl Chunked {
     }
 }
 
-enum Next {
+enum Step {
     Part(Part),
     End,
 }
 
 impl Part {
     /// The part that follows `byte`, or `None` where the grammar has no such byte.
-    fn after(self, byte: u8) -> Option<Next> {
+    fn after(self, byte: u8) -> Option<Step> {
         let part = match (self, byte) {
             (Part::Size { digits, size }, byte) if byte.is_ascii_hexdigit() => {
                 let digit = u64::from((byte as char).to_digit(16)?);
@@ -182,10 +182,10 @@ impl Part {
             (Part::TrailerValue, b'\r') => Part::TrailerLf,
             (Part::TrailerValue, byte) if is_text(byte) => Part::TrailerValue,
             (Part::TrailerLf, b'\n') => Part::TrailerStart,
-            (Part::EndLf, b'\n') => return Some(Next::End),
+            (Part::EndLf, b'\n') => return Some(Step::End),
             _ => return None,
         };
-        Some(Next::Part(part))
+        Some(Step::Part(part))
     }
 }
 

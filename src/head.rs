@@ -11,12 +11,13 @@
 //! The answer to HEAD is the same template cut at `head_len`.
 
 use std::fs::File;
-use std::io::IoSlice;
+use std::io::{self, IoSlice};
 use std::ops::Range;
 
 use memmap2::Mmap;
 
 use crate::clock::{DATE_LEN, Date};
+use crate::sys;
 
 /// Bodies up to this size (bytes) stand behind their head in the template, so that head and body
 /// leave as one copy and one piece. Beyond it a second piece costs less than copying.
@@ -123,23 +124,18 @@ impl Field {
 /// What follows a head.
 ///
 /// The bytes of a mapping are only ever handed to the kernel: a load from a page whose file was
-/// truncated would be SIGBUS, while a send from it is EFAULT. That is why this type gives out
-/// [`IoSlice`]s and has no other way in.
+/// truncated would be SIGBUS, while a send from it is EFAULT. That is why a [`Mapping`] keeps them to
+/// this room, which gives them out as [`IoSlice`]s for a write and in no other way.
 #[derive(Debug)]
 pub enum Body {
     /// Nothing, or it stands in the template.
     None,
     /// Our own memory.
     Bytes(Vec<u8>),
-    /// `len` bytes of anonymous zero pages that take no memory.
+    /// Anonymous pages of zeros, which take no memory.
     Zeros(Mmap),
-    /// A file's bytes, and its descriptor, by which its size is checked while it is being sent.
-    Mapped {
-        /// The mapping of the whole file.
-        map: Mmap,
-        /// The file that is mapped.
-        file: File,
-    },
+    /// A mapped file.
+    Mapped(Mapping),
     /// The first `len` bytes of a file, which the kernel sends by itself (sendfile(2)).
     File {
         /// The file.
@@ -147,6 +143,23 @@ pub enum Body {
         /// Bytes of it.
         len: u64,
     },
+}
+
+/// A whole file's mapping, and its descriptor, by which its size is checked while it is being sent.
+#[derive(Debug)]
+pub struct Mapping {
+    map: Mmap,
+    file: File,
+}
+
+impl Mapping {
+    /// Maps the first `len` bytes of `file`.
+    ///
+    /// # Errors
+    /// What mmap(2) says.
+    pub fn new(file: File, len: usize) -> io::Result<Self> {
+        Ok(Self { map: sys::map(&file, len)?, file })
+    }
 }
 
 /// A span of a body, for the kernel to read.
@@ -173,7 +186,7 @@ impl Body {
         match self {
             Body::None => 0,
             Body::Bytes(bytes) => bytes.len() as u64,
-            Body::Zeros(map) | Body::Mapped { map, .. } => map.len() as u64,
+            Body::Zeros(map) | Body::Mapped(Mapping { map, .. }) => map.len() as u64,
             Body::File { len, .. } => *len,
         }
     }
@@ -189,7 +202,9 @@ impl Body {
         match self {
             Body::None => Source::Memory(IoSlice::new(&[])),
             Body::Bytes(bytes) => Source::Memory(IoSlice::new(&bytes[within])),
-            Body::Zeros(map) | Body::Mapped { map, .. } => Source::Memory(IoSlice::new(&map[within])),
+            Body::Zeros(map) | Body::Mapped(Mapping { map, .. }) => {
+                Source::Memory(IoSlice::new(&map[within]))
+            }
             Body::File { file, .. } => Source::File { file, offset: span.start, len: within.len() },
         }
     }
@@ -197,7 +212,7 @@ impl Body {
     /// The file that is read while the body is sent.
     pub(crate) fn file(&self) -> Option<&File> {
         match self {
-            Body::Mapped { file, .. } | Body::File { file, .. } => Some(file),
+            Body::Mapped(Mapping { file, .. }) | Body::File { file, .. } => Some(file),
             Body::None | Body::Bytes(_) | Body::Zeros(_) => None,
         }
     }
@@ -206,7 +221,7 @@ impl Body {
     /// that the kernel sends ends by itself.
     pub(crate) fn reaches(&self, end: u64) -> bool {
         match self {
-            Body::Mapped { file, .. } => file.metadata().is_ok_and(|metadata| metadata.len() >= end),
+            Body::Mapped(Mapping { file, .. }) => file.metadata().is_ok_and(|metadata| metadata.len() >= end),
             _ => true,
         }
     }

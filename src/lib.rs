@@ -40,9 +40,12 @@
 //!   body and not a wrong one. If not a byte of the response has left, its request is answered anew.
 //! - **A response is immutable.** Date is stamped into the copy that goes out, not into the template,
 //!   so a template can be shared, evicted and outlived freely.
-//! - **Small files are read, larger ones mapped.** What is read cannot change under its head: a file
-//!   that is cut shorter in place cannot show the zeros of its last page under the old length. The
-//!   kernel copies from our memory at the price of copying from the page cache.
+//! - **Small files are read, larger ones mapped, the largest sent by the kernel alone.** What is read
+//!   (up to 64 KiB) cannot change under its head: a file that is cut shorter in place cannot show the
+//!   zeros of its last page under the old length. The kernel copies from our memory at the price of
+//!   copying from the page cache. From 768 KiB on sendfile(2) is cheaper than a mapping, and ends by
+//!   itself where the file does. Files over 64 KiB cost one `fstat` a request, so that head and bytes
+//!   agree. What nobody can mend: a file overwritten in place, without being cut, while it is being sent.
 //! - **Readiness is edge-triggered**, registered once. Whoever stops before `WouldBlock` goes on the
 //!   ready list.
 //! - **While a tail is unsent nothing is parsed**, and an idle connection owns no buffer.
@@ -51,9 +54,9 @@
 //!   too large to skip, is answered at once and for the last time.
 //!
 //! # Absent on purpose
-//! No clock outside [`clock`], no `unsafe` outside `sys`, no thread that shares anything with another,
-//! no logging on the request path,
-//! no cached absence, no TLS, no HTTP/2, no proxying, no uploads.
+//! No clock outside [`clock`], no `unsafe` outside `sys`, no thread that shares anything with another but
+//! descriptors and signals, no logging on the request path, no cached absence, no TLS, no HTTP/2, no
+//! proxying, no uploads.
 
 pub mod beneath;
 pub mod cli;

@@ -50,7 +50,7 @@ impl Listener {
     /// # Errors
     /// A sentence naming the address, what the system said, and what to try.
     pub fn bind(address: &Address, backlog: u32) -> Result<Self, Failure> {
-        let bound = first_that_binds(address, false).and_then(|place| place.listen(backlog));
+        let bound = first_that_binds(address, false).and_then(|bound| bound.listen(backlog));
         bound.map_err(|error| Failure::refused(bind_sentence(address, &error)))
     }
 
@@ -62,12 +62,13 @@ impl Listener {
     pub fn bind_shared(address: &Address, backlog: u32, count: usize) -> Result<Vec<Self>, Failure> {
         let shared = || {
             // Sharing would join whoever else shares this address; that it is free is found out first.
+            // Two that start in the same instant may both find it so.
             drop(first_that_binds(address, false)?);
             let first = first_that_binds(address, true)?;
             let (address, is_v6_only) = (first.address()?, first.is_v6_only);
             let mut listeners = vec![first.listen(backlog)?];
             while listeners.len() < count {
-                listeners.push(Place::bind(address, is_v6_only, true)?.listen(backlog)?);
+                listeners.push(Bound::bind(address, is_v6_only, true)?.listen(backlog)?);
             }
             Ok(listeners)
         };
@@ -112,6 +113,7 @@ impl Listener {
 
     /// The next connection, if somebody waits and there is room.
     pub fn accept(&mut self, now: Instant) -> Option<TcpStream> {
+        let mut last = None;
         for _ in 0..ACCEPTS_PER_TURN {
             match self.socket.accept() {
                 Ok((socket, _)) => return Some(socket),
@@ -126,9 +128,14 @@ impl Listener {
                         return None;
                     }
                     // accept(2): errors already pending on the new socket; the next one is fine.
-                    _ => {}
+                    _ => last = Some(error),
                 },
             }
+        }
+        // One after the other: this is no trouble of theirs.
+        self.rests_until = Some(now + REST);
+        if let Some(error) = last {
+            self.warn(now, &error);
         }
         None
     }
@@ -144,12 +151,12 @@ impl Listener {
 }
 
 /// A socket bound to an address, not listening yet.
-struct Place {
+struct Bound {
     socket: Socket,
     is_v6_only: bool,
 }
 
-impl Place {
+impl Bound {
     /// TCP_NODELAY and TCP_DEFER_ACCEPT are set on the listening socket: what it accepts has inherited
     /// the one and is past the other (Linux), so neither costs a call per connection.
     fn bind(address: SocketAddr, is_v6_only: bool, is_shared: bool) -> io::Result<Self> {
@@ -178,22 +185,22 @@ impl Place {
     }
 }
 
-fn first_that_binds(address: &Address, is_shared: bool) -> io::Result<Place> {
+fn first_that_binds(address: &Address, is_shared: bool) -> io::Result<Bound> {
     match address {
         Address::Every(port) => {
             // IPv6 may be off, in the kernel or on its interfaces.
             let every_v6 = SocketAddr::from((Ipv6Addr::UNSPECIFIED, *port));
             let every_v4 = SocketAddr::from((Ipv4Addr::UNSPECIFIED, *port));
-            Place::bind(every_v6, false, is_shared).or_else(|error| match error.raw_os_error() {
-                Some(libc::EAFNOSUPPORT | libc::EADDRNOTAVAIL) => Place::bind(every_v4, true, is_shared),
+            Bound::bind(every_v6, false, is_shared).or_else(|error| match error.raw_os_error() {
+                Some(libc::EAFNOSUPPORT | libc::EADDRNOTAVAIL) => Bound::bind(every_v4, true, is_shared),
                 _ => Err(error),
             })
         }
         Address::Host(host, port) => {
             let mut last = io::Error::from(io::ErrorKind::AddrNotAvailable);
             for address in resolve(host, *port)? {
-                match Place::bind(address, true, is_shared) {
-                    Ok(place) => return Ok(place),
+                match Bound::bind(address, true, is_shared) {
+                    Ok(bound) => return Ok(bound),
                     Err(error) => last = error,
                 }
             }

@@ -24,7 +24,7 @@ pub fn site(settings: &Settings, clock: &Clock) -> Result<(Site, String), Failur
             let root =
                 Root::open(path).map_err(|error| Failure::refused(directory_sentence(path, &error)))?;
             let files = Files::new(root, index_names.clone(), settings.fields.clone(), clock.now());
-            Ok((Site::files(files), one_line(&format!("serving {}", path.display()))))
+            Ok((Site::files(files, &settings.fields), one_line(&format!("serving {}", path.display()))))
         }
         Serve::Fixed { status, content_type, body } => {
             let body = fixed_body(body)?;
@@ -37,13 +37,31 @@ pub fn site(settings: &Settings, clock: &Clock) -> Result<(Site, String), Failur
     }
 }
 
+/// Reads the body of a fixed response, if it stands in a file, so that nobody has to read it again.
+///
+/// # Errors
+/// A sentence naming the file, what the system said, and what to try.
+pub fn read_body(mut settings: Settings) -> Result<Settings, Failure> {
+    if let Serve::Fixed { body, .. } = &mut settings.serve
+        && let BodySource::File(path) = body
+    {
+        let bytes = read(path)?;
+        *body = BodySource::Text(bytes);
+    }
+    Ok(settings)
+}
+
+fn read(path: &Path) -> Result<Vec<u8>, Failure> {
+    fs::read(path).map_err(|error| {
+        let path = path.display();
+        Failure::refused(format!("cannot read --body '@{path}': {} (try another file)", cause(&error)))
+    })
+}
+
 fn fixed_body(source: &BodySource) -> Result<Body, Failure> {
     match source {
         BodySource::Text(text) => Ok(Body::Bytes(text.clone())),
-        BodySource::File(path) => fs::read(path).map(Body::Bytes).map_err(|error| {
-            let path = path.display();
-            Failure::refused(format!("cannot read --body '@{path}': {} (try another file)", cause(&error)))
-        }),
+        BodySource::File(path) => read(path).map(Body::Bytes),
         BodySource::Zeros { len: 0, .. } => Ok(Body::None),
         BodySource::Zeros { len, typed } => zeros(*len).map(Body::Zeros).map_err(|error| {
             Failure::refused(format!(

@@ -94,7 +94,7 @@ pub struct Outbox {
     /// Bytes of all bodies.
     bodies_total: u64,
     /// Bytes that have left.
-    left: u64,
+    sent: u64,
     /// Whether this is what was unsent of an outbox of which something had left.
     is_begun: bool,
 }
@@ -102,7 +102,7 @@ pub struct Outbox {
 impl Outbox {
     /// Whether nothing is unsent.
     pub fn is_empty(&self) -> bool {
-        self.left == self.total()
+        self.sent == self.total()
     }
 
     /// Whether it is time to send.
@@ -148,7 +148,12 @@ impl Outbox {
 
     /// Whether a byte of what was put in since `mark` has left.
     pub fn is_begun_since(&self, mark: Mark) -> bool {
-        self.left > mark.total
+        self.sent > mark.total
+    }
+
+    /// Whether more than `len` bytes were put in since `mark`.
+    pub fn is_longer_since(&self, mark: Mark, len: u64) -> bool {
+        self.total() - mark.total > len
     }
 
     /// Takes out what was put in since `mark`, of which no byte may have left.
@@ -165,11 +170,11 @@ impl Outbox {
     /// a mapped file's size is checked before each further write (one `fstat` per write).
     pub fn send(&mut self, socket: &mut impl Sink) -> Sent {
         for _ in 0..WRITES_PER_TURN {
-            if (self.left > 0 || self.is_begun) && !self.is_whole() {
+            if (self.sent > 0 || self.is_begun) && !self.is_whole() {
                 return Sent::Cut;
             }
             match self.write(socket) {
-                Ok(Some(n)) => self.left += n.get() as u64,
+                Ok(Some(n)) => self.sent += n.get() as u64,
                 Ok(None) => return Sent::Cut,
                 Err(error) => match error.kind() {
                     io::ErrorKind::WouldBlock => return Sent::Blocked,
@@ -188,8 +193,8 @@ impl Outbox {
 
     /// Moves what is unsent into an outbox of its own.
     pub fn take_unsent(&mut self) -> Outbox {
-        let mut unsent = Outbox { is_begun: self.is_begun || self.left > 0, ..Outbox::default() };
-        let mut gone = self.left;
+        let mut unsent = Outbox { is_begun: self.is_begun || self.sent > 0, ..Outbox::default() };
+        let mut gone = self.sent;
         for (own, piece) in self.parts() {
             let own_gone = gone.min(own.len() as u64);
             unsent.bytes.extend_from_slice(&own[own_gone as usize..]);
@@ -209,7 +214,7 @@ impl Outbox {
     fn clear(&mut self) {
         self.bytes.clear();
         self.bodies.clear();
-        (self.bodies_total, self.left, self.is_begun) = (0, 0, false);
+        (self.bodies_total, self.sent, self.is_begun) = (0, 0, false);
     }
 
     /// Own bytes and the body behind them, in order; the last own bytes have none.
@@ -232,7 +237,7 @@ impl Outbox {
     /// Writes once; `None` says that a file ended too early.
     fn write(&self, socket: &mut impl Sink) -> io::Result<Option<NonZeroUsize>> {
         match self.bodies.len() {
-            0 => written(socket.write(&self.bytes[self.left as usize..])),
+            0 => written(socket.write(&self.bytes[self.sent as usize..])),
             1 => self.write_bodies::<3>(socket),
             _ => self.write_bodies::<SLICES_MAX>(socket),
         }
@@ -243,7 +248,7 @@ impl Outbox {
         let mut slices = [IoSlice::new(&[]); N];
         let mut slices_len = 0;
         let mut is_file_next = false;
-        let mut gone = self.left;
+        let mut gone = self.sent;
         let sources = self.parts().flat_map(|(own, piece)| {
             let body = piece.map(|piece| piece.response.body().source(piece.span.clone()));
             [Some(Source::Memory(IoSlice::new(own))), body]
@@ -496,7 +501,7 @@ mod tests {
     fn one_turn_writes_a_bounded_number_of_times() {
         let mut outbox = batch();
         assert_eq!(outbox.send(&mut Taker::new(|_| Ok(1))), Sent::Paused);
-        assert_eq!(outbox.left, WRITES_PER_TURN as u64);
+        assert_eq!(outbox.sent, WRITES_PER_TURN as u64);
     }
 
     #[test]

@@ -9,11 +9,11 @@ use std::io::{self, Read};
 use crate::request::HEAD_MAX;
 
 /// Bytes of input that a slot holds: the longest head, and room to skip a body behind it.
-pub const SLOT_LEN: usize = HEAD_MAX + 4 * 1024;
+const SLOT_LEN: usize = HEAD_MAX + 4 * 1024;
 
 /// Free slots that are kept; beyond it they are freed. 1,024 as in the 2012 program: an arbitrary
 /// bound on memory that nobody uses, 20 MiB of it at the most.
-pub const FREE_MAX: usize = 1024;
+const FREE_MAX: usize = 1024;
 
 /// An input buffer with its unread bytes.
 #[derive(Debug)]

@@ -17,7 +17,7 @@ use crate::refusal::Refusal;
 pub const HEAD_MAX: usize = 16 * 1024;
 
 /// Field lines of the longest head that is read, as many as Apache's default.
-pub const FIELDS_MAX: usize = 100;
+const FIELDS_MAX: usize = 100;
 
 /// Bytes of the longest target: RFC 9112 §3 recommends to support 8000 octets of request line.
 pub const TARGET_MAX: usize = 8 * 1024;
@@ -240,11 +240,7 @@ fn facts<'b>(head: &httparse::Request<'_, 'b>, bytes: &'b [u8]) -> Result<Reques
             }
             Known::Connection => connection.add(field.value),
             Known::Condition => is_conditional = true,
-            Known::Expect => {
-                let is_continue = field.value.eq_ignore_ascii_case(b"100-continue");
-                expectation =
-                    expectation.max(if is_continue { Expectation::Continue } else { Expectation::Unknown });
-            }
+            Known::Expect => expectation = expectation.max(expected(field.value)),
             Known::ContentLength => {
                 let value = content_length(field.value)?;
                 if length.replace(value).is_some_and(|earlier| earlier != value) {
@@ -367,6 +363,16 @@ fn content_length(value: &[u8]) -> Result<u64, Refusal> {
         }
         length.checked_mul(10).and_then(|l| l.checked_add(digit.into())).ok_or(Refusal::LengthInvalid)
     })
+}
+
+/// The most demanding member of the list (RFC 9110 §10.1.1).
+fn expected(value: &[u8]) -> Expectation {
+    let members = value.split(|&byte| byte == b',').map(|member| match trim_ows(member) {
+        b"" => Expectation::None,
+        member if member.eq_ignore_ascii_case(b"100-continue") => Expectation::Continue,
+        _ => Expectation::Unknown,
+    });
+    members.max().unwrap_or(Expectation::None)
 }
 
 /// Whether the codings listed end in chunked; unknown ones are refused.
@@ -789,6 +795,25 @@ mod tests {
         let mut ows = b"GET / HTTP/1.1\r\nHost:\t a \t\r\nX:\r\nY: ".to_vec();
         ows.extend_from_slice(b"\xff\xfe\r\nEveryTchar!#$%&'*+-.^_`|~09: z\r\n\r\n");
         request(&ows);
+    }
+
+    #[test]
+    fn expectations() {
+        // RFC 9110 §10.1.1, §5.6.1.2
+        for (value, expectation) in [
+            ("100-continue", Expectation::Continue),
+            ("100-Continue", Expectation::Continue),
+            ("100-continue, ,100-continue,", Expectation::Continue),
+            ("", Expectation::None),
+            ("100-continue=x", Expectation::Unknown),
+            ("100-continue, x", Expectation::Unknown),
+            ("x\r\nExpect: 100-continue", Expectation::Unknown),
+        ] {
+            let head = format!("GET / HTTP/1.1\r\nHost: a\r\nExpect: {value}\r\n\r\n");
+            assert_eq!(request(head.as_bytes()).expectation, expectation, "{value:?}");
+            let old = head.replace("HTTP/1.1", "HTTP/1.0");
+            assert_eq!(request(old.as_bytes()).expectation, Expectation::None, "{value:?}");
+        }
     }
 
     #[test]

@@ -103,9 +103,10 @@ impl Server {
             let turns = self.again.len();
             for event in &events {
                 match event.token() {
-                    LISTENER => self.listener.iter_mut().for_each(Listener::note_ready),
+                    LISTENER => self.note_arrivals(),
                     STOP => self.read_stop(),
-                    token => self.drive(token, event.is_read_closed()),
+                    // Urgent data ends a read early, as the end of input does.
+                    token => self.drive(token, event.is_read_closed() || event.is_priority()),
                 }
             }
             for _ in 0..turns {
@@ -144,13 +145,22 @@ impl Server {
         let Some(client) = self.clients.get_mut(token) else { return };
         match client.conn.ready(may_have_ended, &mut self.shared) {
             Next::Wait => {}
-            Next::Again if client.is_queued => {}
-            Next::Again => {
-                client.is_queued = true;
-                self.again.push_back(token);
+            Next::Again => self.queue(token),
+            Next::Linger => {
+                self.lingering.push_back((self.shared.clock.now() + LINGER, token));
+                self.queue(token);
             }
-            Next::Linger => self.lingering.push_back((self.shared.clock.now() + LINGER, token)),
             Next::Close => self.remove(token),
+        }
+    }
+
+    /// Puts a connection on the ready list, once.
+    fn queue(&mut self, token: Token) {
+        if let Some(client) = self.clients.get_mut(token)
+            && !client.is_queued
+        {
+            client.is_queued = true;
+            self.again.push_back(token);
         }
     }
 
@@ -179,7 +189,7 @@ impl Server {
         self.drive(token, false);
         let Some(client) = self.clients.get_mut(token) else { return };
         // Registering reports what is there at once, so nothing that came since the read is missed.
-        let interest = Interest::READABLE | Interest::WRITABLE;
+        let interest = Interest::READABLE | Interest::WRITABLE | Interest::PRIORITY;
         if self.poll.registry().register(client.conn.socket_mut(), token, interest).is_err() {
             self.remove(token);
         }
@@ -196,6 +206,12 @@ impl Server {
         self.shared.site.sweep(now);
     }
 
+    fn note_arrivals(&mut self) {
+        if let Some(listener) = &mut self.listener {
+            listener.note_ready();
+        }
+    }
+
     fn read_stop(&mut self) {
         let mut bytes = [0; 16];
         while let Ok(n @ 1..) = self.stop.read(&mut bytes) {
@@ -206,8 +222,10 @@ impl Server {
         }
     }
 
-    /// Accepts who is waiting, answers what has arrived, and closes whoever is owed nothing.
+    /// Accepts who is waiting, answers what has arrived, and closes whoever is owed nothing. Those whose
+    /// connection the kernel still holds back, since their request has not come, are lost.
     fn begin_to_end(&mut self) {
+        self.note_arrivals();
         for _ in 0..ENDING_ACCEPTS_MAX {
             if !self.listener.as_ref().is_some_and(Listener::is_ready) {
                 break;

@@ -48,16 +48,19 @@ impl Site {
         Self::new(Content::Fixed(Rc::new(response)))
     }
 
-    /// Answers with the files of a directory.
-    pub fn files(files: Files) -> Self {
-        Self::new(Content::Files(Box::new(files)))
+    /// Answers with the files of a directory; `own_fields` are added to the success of OPTIONS.
+    pub fn files(files: Files, own_fields: &[Field]) -> Self {
+        Self { options: options(own_fields), ..Self::new(Content::Files(Box::new(files))) }
     }
 
     fn new(content: Content) -> Self {
-        // RFC 9110 §9.3.7
-        let fields = [Field::new("Server", "tared"), Field::new("Allow", ALLOW)];
-        let options = Rc::new(Response::new(Status(204), &fields, Body::None));
-        Self { content, refusals: Refusals::new(), options, boundary: boundary(), path: Vec::new() }
+        Self {
+            content,
+            refusals: Refusals::new(),
+            options: options(&[]),
+            boundary: boundary(),
+            path: Vec::new(),
+        }
     }
 
     /// What `request` is answered with.
@@ -66,8 +69,9 @@ impl Site {
             return Answer::Whole(self.refusal(Refusal::ExpectationFailed));
         }
         let files = match &mut self.content {
-            // A 2xx to CONNECT would make the connection a tunnel (RFC 9110 §9.3.6).
-            Content::Fixed(_) if request.method == Method::Connect => {
+            // A 2xx to CONNECT would make the connection a tunnel, and one to TRACE must send back the
+            // request (RFC 9110 §9.3.6, §9.3.8).
+            Content::Fixed(_) if matches!(request.method, Method::Connect | Method::Trace) => {
                 return Answer::Whole(self.refusal(Refusal::MethodNotAllowed));
             }
             Content::Fixed(response) => return Answer::Whole(Rc::clone(response)),
@@ -134,6 +138,12 @@ impl Site {
             Content::Files(files) => files.next_sweep(),
         }
     }
+}
+
+/// 204 to OPTIONS (RFC 9110 §9.3.7).
+fn options(own_fields: &[Field]) -> Rc<Response> {
+    let defaults = vec![Field::new("Server", "tared"), Field::new("Allow", ALLOW)];
+    Rc::new(Response::new(Status(204), &Field::merged(defaults, own_fields), Body::None))
 }
 
 /// 301 to a directory's own path (RFC 9110 §15.4.2), so that relative links in it lead on.

@@ -32,9 +32,10 @@ pub fn serve(settings: &Settings, ready: impl FnOnce(&str, &str)) -> Result<Ende
     let cpus = if settings.pin { allowed_cpus()? } else { Vec::new() };
     let cpu_of = |index: usize| (!cpus.is_empty()).then(|| cpus[index % cpus.len()]);
 
-    // What is wrong with the site is said before anything listens.
-    let (site, summary) = open::site(settings, &Clock::start())?;
-    drop(site);
+    // What is wrong with the site is said before anything listens, and a body is read only once: it may
+    // come from a pipe.
+    let settings = &open::read_body(settings.clone())?;
+    let (_, summary) = open::site(settings, &Clock::start())?;
     let mut listeners = match count {
         1 => vec![Listener::bind(&settings.address, settings.backlog)?],
         _ => Listener::bind_shared(&settings.address, settings.backlog, count)?,
@@ -48,15 +49,19 @@ pub fn serve(settings: &Settings, ready: impl FnOnce(&str, &str)) -> Result<Ende
     for (index, listener) in (1..).zip(listeners) {
         let (settings, reports, all_started) = (settings.clone(), reports.clone(), Arc::clone(&all_started));
         let cpu = cpu_of(index);
-        others.push(thread::spawn(move || {
+        let worker = move || {
             let server = start(&settings, listener, cpu);
             // Whoever waits for the reports has returned only if the whole program ends.
             let _ = reports.send(server.as_ref().map(|_| ()).map_err(Failure::clone));
             let mut server = server?;
             all_started.wait();
             run(&mut server)
-        }));
+        };
+        others.push(thread::Builder::new().spawn(worker).map_err(|error| {
+            Failure::refused(format!("cannot start --workers {count}: {} (try fewer)", cause(&error)))
+        })?);
     }
+    drop(reports);
     let mut server = start(settings, first, cpu_of(0))?;
     for _ in 1..count {
         started.recv().map_err(|_| Failure::refused("a worker ended before it began"))??;
@@ -64,14 +69,15 @@ pub fn serve(settings: &Settings, ready: impl FnOnce(&str, &str)) -> Result<Ende
     ready(&summary, &url);
     all_started.wait();
 
-    let mut ended = run(&mut server)?;
+    let mut ended = run(&mut server);
     for worker in others {
-        let other = worker.join().map_err(|_| Failure::refused("a worker has panicked"))??;
-        if other == Ended::AtOnce {
-            ended = other;
+        match worker.join().unwrap_or_else(|_| Err(Failure::refused("a worker has panicked"))) {
+            Ok(Ended::InOrder) => {}
+            other if ended.is_ok() => ended = other,
+            _ => {}
         }
     }
-    Ok(ended)
+    ended
 }
 
 /// Makes this thread a worker.
@@ -84,8 +90,10 @@ fn start(settings: &Settings, listener: Listener, cpu: Option<usize>) -> Result<
     let clock = Clock::start();
     let (site, _) = open::site(settings, &clock)?;
     let stop = stop_on_signals().map_err(|error| system("cannot handle signals", &error))?;
-    Server::new(listener, site, clock, mio::net::UnixStream::from_std(stop))
-        .map_err(|error| system("cannot wait for events", &error))
+    Server::new(listener, site, clock, mio::net::UnixStream::from_std(stop)).map_err(|error| {
+        let advice = "allow more open files with ulimit -n, or try fewer --workers";
+        Failure::refused(format!("cannot wait for events: {} ({advice})", cause(&error)))
+    })
 }
 
 /// Serves; if the waiting itself fails, the other workers are asked to end in order.

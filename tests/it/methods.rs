@@ -25,6 +25,16 @@ fn options() {
     assert_eq!(answer(&server, "GET * HTTP/1.1", "").status(), 400, "§3.2.4: only for OPTIONS");
 }
 
+/// A preflight of CORS is an OPTIONS.
+#[test]
+fn own_fields_are_on_the_success_of_options_too() {
+    let fixtures = crate::server::fixtures();
+    let field = "Access-Control-Allow-Origin: *";
+    let server = Server::start(["--listen", "127.0.0.1:0", "--header", field, fixtures.to_str().unwrap()]);
+    let response = server.connect().request("OPTIONS", "/hello.txt", "").unwrap();
+    assert_eq!(response.field("Access-Control-Allow-Origin"), Some("*"));
+}
+
 #[test]
 fn connect_and_trace() {
     let server = Server::fixtures();
