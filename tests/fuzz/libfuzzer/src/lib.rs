@@ -1,0 +1,4 @@
+//! The targets, for libFuzzer.
+
+#[path = "../../targets.rs"]
+pub mod targets;
