@@ -1,0 +1,11 @@
+"""What is told to people while it runs: one sentence a line, on stderr."""
+
+import sys
+
+
+class Refusal(Exception):
+    """A sentence about why there is no result."""
+
+
+def say(sentence: str) -> None:
+    print(f"bench: {sentence}", file=sys.stderr, flush=True)

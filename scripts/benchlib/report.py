@@ -1,0 +1,232 @@
+"""The result for people, in Markdown, and for machines, in JSON."""
+
+import dataclasses
+import json
+import pathlib
+import shlex
+import statistics
+
+from .console import Refusal
+from .figures import Figure
+from .rounds import RowResult, Run
+from .rows import Row
+from .servers import REPOSITORY
+from .verdicts import DISTURBED_SHARE, Verdict, bottleneck, cheapest, clean_runs, judge, median_cpu_us
+
+NONE = "-"
+
+
+@dataclasses.dataclass(frozen=True)
+class Report:
+    heading: dict[str, str]
+    rounds: int
+    rows: list[tuple[Row, RowResult]]
+    figures: list[Figure]
+    scratch: pathlib.Path  # is gone when somebody reads the commands
+    left_out: list[str] = dataclasses.field(default_factory=list)  # where tared itself has no figure, and why
+
+    @property
+    def failed(self) -> list[Run]:
+        return [run for _, result in self.rows for run in result.runs if run.failures]
+
+    @property
+    def disturbed(self) -> str | None:
+        runs = [run for _, result in self.rows for run in result.runs if not run.failures]
+        count = sum(run.others_busy >= DISTURBED_SHARE for run in runs)
+        if not count:
+            return None
+        return (
+            f"in {count} of {len(runs)} runs strangers took {DISTURBED_SHARE:.0%} or more of our CPUs: not to be quoted"
+        )
+
+    @property
+    def verdicts(self) -> list[Verdict]:
+        return [verdict for row, result in self.rows for verdict in judge(row, result)]
+
+
+def write_json(report: Report, path: pathlib.Path) -> None:
+    results = {
+        "heading": report.heading,
+        "rounds": report.rounds,
+        "rows": [dataclasses.asdict(result) for _, result in report.rows],
+        "verdicts": [dataclasses.asdict(verdict) for verdict in report.verdicts],
+        "figures": [dataclasses.asdict(figure) | {"kept": figure.kept} for figure in report.figures],
+    }
+    write(path, json.dumps(results, indent=1, ensure_ascii=False) + "\n")
+
+
+def write(path: pathlib.Path, text: str) -> None:
+    try:
+        path.write_text(text)
+    except OSError as error:
+        raise Refusal(f"cannot write a result: {error}") from None
+
+
+def markdown(report: Report) -> str:
+    parts = ["# What a request costs", "\n".join(f"- {label}: {text}" for label, text in report.heading.items())]
+    if report.rows:
+        parts += ["## The bar", render_bars(report)]
+        parts += ["## CPU per request by server and shape, µs", render_matrix(report)]
+    if report.figures:
+        parts += ["## What is not CPU time", render_figures(report)]
+    if report.rows:
+        parts += ["## Every row", explain(report)]
+        parts += [part for row, result in report.rows for part in render_row(row, result)]
+        parts += ["## Commands", render_commands(report)]
+    if report.failed or report.left_out:
+        parts += ["## Failures", "These get no figure:", render_failures(report)]
+    return "\n\n".join(parts) + "\n"
+
+
+# ---- The bar -------------------------------------------------------------------
+
+
+def render_bars(report: Report) -> str:
+    lines = header(["row", "work", "server", "bar"], ["measured", "", "cheapest correct one"])
+    for row, result in report.rows:
+        best = cheapest_served(row, result)
+        for verdict in judge(row, result):
+            measured = with_range(verdict.ratios) if verdict.ratios else verdict.why_not
+            lines.append(
+                line([row.id, row.title, verdict.contender, verdict.bar, measured, kept_or_missed(verdict.kept), best])
+            )
+    return "\n".join(lines)
+
+
+def cheapest_served(row: Row, result: RowResult) -> str:
+    families = {contender.name: contender.family for contender in row.contenders if contender.family != "floor"}
+    best = cheapest(row, result, tuple(families))
+    return NONE if best is None else best if families[best] == "tared" else f"**{best}**"
+
+
+def kept_or_missed(kept: bool | None) -> str:
+    return {True: "kept", False: "**missed**", None: NONE}[kept]
+
+
+# ---- By server and shape ---------------------------------------------------------
+
+
+def render_matrix(report: Report) -> str:
+    everyone = {contender.name: contender.family for row, _ in report.rows for contender in row.contenders}
+    families = list(dict.fromkeys(everyone.values()))
+    servers = sorted(everyone, key=lambda name: families.index(everyone[name]))
+    lines = header(["server"], [row.id for row, _ in report.rows])
+    for server in servers:
+        lines.append(line([server, *(matrix_cell(row, result, server) for row, result in report.rows)]))
+    if any(row.per_bytes for row, _ in report.rows):
+        lines += ["", "1g: µs for each GiB."]
+    return "\n".join(lines)
+
+
+def matrix_cell(row: Row, result: RowResult, server: str) -> str:
+    cost = median_cpu_us(result, row.load.name, server)
+    if cost is not None:
+        return significant(cost)
+    ran = any(run.contender == server for run in result.runs)
+    return "failed" if ran else "left out" if server in result.absent else NONE
+
+
+# ---- One row ---------------------------------------------------------------------
+
+FIGURE_COLUMNS = [
+    "CPU µs",
+    "user",
+    "sys",
+    "× floor",
+    "sleeps",
+    "per second",
+    "server busy",
+    "client busy",
+    "others",
+    "bottleneck",
+]
+
+
+def render_row(row: Row, result: RowResult) -> list[str]:
+    floors = tuple(contender.name for contender in row.contenders if contender.family == "floor")
+    floor = cheapest(row, result, floors)
+    lines = header(["client", "server"], FIGURE_COLUMNS)
+    for load in filter(None, (row.alone, row.load)):
+        beneath = clean_runs(result, load.name, floor) if floor else []
+        for server in dict.fromkeys(run.contender for run in result.runs):
+            runs = clean_runs(result, load.name, server)
+            cells = render_runs(runs, beneath) if runs else ["failed"] + [NONE] * (len(FIGURE_COLUMNS) - 1)
+            lines.append(line([load.name, server, *cells]))
+    unit = "GiB" if row.per_bytes else "request"
+    absent = [f"- {name} is left out: {why}" for name, why in result.absent.items()]
+    return [f"### {row.id}: {row.title}, per {unit}", "\n".join(lines), *(["\n".join(absent)] if absent else [])]
+
+
+def render_runs(runs: list[Run], beneath: list[Run]) -> list[str]:
+    ratios = [run.cpu_us / other.cpu_us for run, other in zip(runs, beneath, strict=True)] if beneath else []
+    return [
+        with_range([run.cpu_us for run in runs]),
+        significant(statistics.median(run.user_us for run in runs)),
+        significant(statistics.median(run.sys_us for run in runs)),
+        with_range(ratios) if ratios else NONE,
+        significant(statistics.median(run.sleeps_per_request for run in runs)),
+        significant(statistics.median(run.requests_per_s for run in runs)),
+        f"{statistics.median(run.server_busy for run in runs):.0%}",
+        f"{statistics.median(run.client_busy for run in runs):.0%}",
+        f"{statistics.median(run.others_busy for run in runs):.0%}",
+        bottleneck(runs),
+    ]
+
+
+def explain(report: Report) -> str:
+    rounds = f"Medians of {report.rounds} rounds (lowest–highest)"
+    if report.rounds < 5:
+        rounds = f"{report.rounds} rounds, too few to quote" if report.rounds > 1 else "One round, too few to quote"
+    return (
+        f"{rounds}; × floor, the better one where there are two, is taken within each round. CPU is user + sys of "
+        "the server, all threads and children. Sleeps is how often it went to wait, per request: a server that "
+        "falls behind takes several requests at a time, and each is cheaper. Busy is CPU time by wall time; the "
+        "bottleneck is who was busy for at least 90 %: where it is the client, the figure per second is the "
+        "client's. Others is the share of both CPUs that went to neither; from 5 % on the run counts as disturbed."
+    )
+
+
+# ---- Figures, commands, failures ---------------------------------------------------
+
+
+def render_figures(report: Report) -> str:
+    lines = header(["row", "server", "what"], ["measured", "bar", ""])
+    for figure in report.figures:
+        bar = f"≤ {figure.limit:,.0f} {figure.unit}" if figure.limit is not None else NONE
+        verdict = NONE if figure.limit is None else kept_or_missed(figure.kept)
+        measured = f"{significant(figure.value)} {figure.unit}"
+        lines.append(line([figure.row, figure.contender, figure.what, measured, bar, verdict]))
+    return "\n".join(lines)
+
+
+def render_commands(report: Report) -> str:
+    commands: dict[str, None] = {}
+    for _, result in report.rows:
+        for argv in result.commands.values():
+            commands[shlex.join(argv).replace(str(report.scratch), "SCRATCH").replace(f"{REPOSITORY}/", "")] = None
+    return "\n".join(["```", *commands, "```"])
+
+
+def render_failures(report: Report) -> str:
+    failed = [
+        f"{run.row}, {run.load}, {run.contender}, round {run.round}: {'; '.join(run.failures)}" for run in report.failed
+    ]
+    return "\n".join(f"- {sentence}" for sentence in failed + report.left_out)
+
+
+def header(names: list[str], figures: list[str]) -> list[str]:
+    return [line(names + figures), line(["---"] * len(names) + ["---:"] * len(figures))]
+
+
+def line(cells: list[str]) -> str:
+    return f"| {' | '.join(cells)} |"
+
+
+def with_range(values: list[float]) -> str:
+    middle = significant(statistics.median(values))
+    return middle if len(values) == 1 else f"{middle} ({significant(min(values))}–{significant(max(values))})"
+
+
+def significant(value: float) -> str:
+    """As many digits as there may be something behind."""
+    return f"{value:,.0f}" if abs(value) >= 100 else f"{value:.1f}" if abs(value) >= 20 else f"{value:.2f}"
