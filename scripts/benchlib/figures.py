@@ -24,7 +24,7 @@ from .rows import CONNECTIONS
 from .servers import Contender, Tared, floor
 from .tools import AB, VALGRIND, Tool
 
-# What the issue asks of tared, by contender.
+# What tared is held to, by contender.
 INSTRUCTIONS_MAX = {"tared --fixed": 1_450, "tared DIR": 1_950}
 BYTES_PER_IDLE_MAX = 256
 RESIDENT_MAX_MB = 12

@@ -1,7 +1,6 @@
 """What is asked of whom, and the bar. A row is one shape of work.
 
-The bars are those of the issue that asked for the suite; each is held against
-servers that ran in the same rounds of the same row.
+Each bar is held against servers that ran in the same rounds of the same row.
 """
 
 import dataclasses
