@@ -763,7 +763,7 @@ fn expected(stream: &[u8]) -> Vec<Expected> {
         };
         let status = match (request.expectation, request.method) {
             (Expectation::Unknown, _) => 417,
-            (_, Method::Connect) => 405,
+            (_, Method::Connect | Method::Trace) => 405,
             _ => 200,
         };
         let (is_kept, has_body) = (request.keep_alive && !is_early, request.method != Method::Head);
