@@ -13,7 +13,8 @@
 //! Invariants: while a tail is unsent no further request is looked at, which is back-pressure for
 //! free. The slot is held exactly as long as it has unread bytes. Readiness is edge-triggered, so
 //! `Wait` is returned only after the socket has said `WouldBlock`, or after a read that did not fill
-//! the space it was given: such a read has drained the socket, unless the other side has closed.
+//! the space it was given: such a read has drained the socket, unless the other side has closed or sent
+//! urgent data, and then the event says so.
 
 use std::fs::File;
 use std::io::{self, Read};
@@ -154,8 +155,8 @@ impl<S: Socket> Conn<S> {
         &mut self.socket
     }
 
-    /// Goes on as far as the socket lets it. `may_have_ended` says that the client may have closed
-    /// its side, so that a short read does not prove the socket drained.
+    /// Goes on as far as the socket lets it. `may_have_ended` says that the client may have closed its
+    /// side or sent urgent data, so that a short read does not prove the socket drained.
     pub fn ready(&mut self, may_have_ended: bool, shared: &mut Shared) -> Next {
         let next = self.turn(may_have_ended, shared);
         if let Some(slot) = self.slot.take_if(|slot| slot.is_empty() || next == Next::Close) {
