@@ -149,13 +149,10 @@ impl Files {
         }
         let checked = self.check(path, clock);
         self.root.restock();
-        match checked {
-            Ok(representation) => Ok(representation),
-            Err(miss) => {
-                self.entries.remove(path);
-                Err(miss)
-            }
+        if checked.is_err() {
+            self.entries.remove(path);
         }
+        checked
     }
 
     /// Drops the entries that are in disuse; at most once a minute it does anything at all.
