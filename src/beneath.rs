@@ -15,6 +15,7 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
 use crate::sys;
+use crate::tally::{Call, Calls};
 
 /// Symbolic links followed on the way to one file, as many as the kernel follows: path_resolution(7).
 const LINKS_MAX: usize = 40;
@@ -53,18 +54,18 @@ impl Root {
     ///
     /// # Errors
     /// `EXDEV` for what leads out of the root, and what open(2) says.
-    pub fn file(&self, path: &[u8]) -> io::Result<File> {
-        let mut opened = self.resolve(path);
+    pub fn file(&self, path: &[u8], calls: &mut Calls) -> io::Result<File> {
+        let mut opened = self.resolve(path, calls);
         if opened
             .as_ref()
             .is_err_and(|error| matches!(error.raw_os_error(), Some(libc::EMFILE | libc::ENFILE)))
         {
             self.reserve.take();
-            opened = self.resolve(path);
+            opened = self.resolve(path, calls);
         }
         match opened {
             Err(error) if error.raw_os_error() == Some(libc::EXDEV) => {
-                self.by_way_of_outside(path).ok_or(error)
+                self.by_way_of_outside(path, calls).ok_or(error)
             }
             opened => opened,
         }
@@ -79,18 +80,22 @@ impl Root {
         }
     }
 
-    fn resolve(&self, path: &[u8]) -> io::Result<File> {
+    fn resolve(&self, path: &[u8], calls: &mut Calls) -> io::Result<File> {
         if !self.has_openat2 {
-            return walk(self.dir.as_fd(), path);
+            return walk(self.dir.as_fd(), path, calls);
         }
         let path = CString::new(path)?;
-        let mut opened = sys::open_beneath(self.dir.as_fd(), &path);
+        let mut open = || {
+            calls.count(Call::Openat2);
+            sys::open_beneath(self.dir.as_fd(), &path)
+        };
+        let mut opened = open();
         for _ in 1..TRIES_MAX {
             match opened {
                 Err(error) if error.raw_os_error() == Some(libc::EAGAIN) => {}
                 _ => break,
             }
-            opened = sys::open_beneath(self.dir.as_fd(), &path);
+            opened = open();
         }
         opened
     }
@@ -98,7 +103,7 @@ impl Root {
     /// A link counts as leading out though it may lead back inside, as absolute ones do. Where it does,
     /// the place that it leads to is opened beneath the root. No step of the way may end outside, or
     /// names out there could be tried.
-    fn by_way_of_outside(&self, path: &[u8]) -> Option<File> {
+    fn by_way_of_outside(&self, path: &[u8], calls: &mut Calls) -> Option<File> {
         let steps = Path::new(OsStr::from_bytes(path)).components();
         if steps.clone().count() > LINKS_MAX {
             return None;
@@ -108,12 +113,12 @@ impl Root {
             let target = fs::canonicalize(self.canonical.join(&inside).join(name)).ok()?;
             inside = target.strip_prefix(&self.canonical).ok()?.to_path_buf();
         }
-        self.resolve(inside.as_os_str().as_bytes()).ok()
+        self.resolve(inside.as_os_str().as_bytes(), calls).ok()
     }
 }
 
 /// Resolves `path` beneath `root` one component after the other.
-fn walk(root: BorrowedFd<'_>, path: &[u8]) -> io::Result<File> {
+fn walk(root: BorrowedFd<'_>, path: &[u8], calls: &mut Calls) -> io::Result<File> {
     let mut parents: Vec<OwnedFd> = Vec::new();
     let mut names = components(path);
     let mut links = 0;
@@ -124,6 +129,7 @@ fn walk(root: BorrowedFd<'_>, path: &[u8]) -> io::Result<File> {
             continue;
         }
         let name = CString::new(name)?;
+        calls.count(Call::Readlinkat);
         match sys::read_link(here, &name) {
             Ok(link) => {
                 links += 1;
@@ -136,13 +142,18 @@ fn walk(root: BorrowedFd<'_>, path: &[u8]) -> io::Result<File> {
                 names.extend(components(&link));
             }
             Err(error) if error.raw_os_error() != Some(libc::EINVAL) => return Err(error),
-            Err(_) if names.is_empty() => return sys::open_component(here, &name),
+            Err(_) if names.is_empty() => {
+                calls.count(Call::Openat);
+                return sys::open_component(here, &name);
+            }
             Err(_) => {
+                calls.count(Call::Openat);
                 let dir = sys::open_directory(here, &name)?;
                 parents.push(dir);
             }
         }
     }
+    calls.count(Call::Openat);
     sys::open_component(parents.last().map_or(root, |dir| dir.as_fd()), HERE)
 }
 
@@ -222,13 +233,21 @@ mod tests {
             ("absolute-out", Err(libc::EXDEV)),
         ] {
             let expected = expected.map(str::to_owned);
-            assert_eq!(content(by_kernel.file(path.as_bytes())), expected, "{path} as resolved there");
-            assert_eq!(content(by_hand.file(path.as_bytes())), expected, "{path} by hand");
+            assert_eq!(
+                content(by_kernel.file(path.as_bytes(), &mut Calls::default())),
+                expected,
+                "{path} as resolved there"
+            );
+            assert_eq!(
+                content(by_hand.file(path.as_bytes(), &mut Calls::default())),
+                expected,
+                "{path} by hand"
+            );
         }
         // Beneath a moved root nothing changes.
         let moved = outer.path().join("moved");
         fs::rename(&root_path, &moved).unwrap();
-        assert_eq!(content(by_kernel.file(b"a/up")), Ok("file".to_owned()));
+        assert_eq!(content(by_kernel.file(b"a/up", &mut Calls::default())), Ok("file".to_owned()));
     }
 
     #[test]

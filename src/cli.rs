@@ -4,8 +4,10 @@
 //! sentence naming the option, the value, the cause and what to try.
 
 use std::ffi::{OsStr, OsString};
+use std::os::fd::RawFd;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use clap::builder::FalseyValueParser;
 use clap::error::ErrorKind;
@@ -32,6 +34,31 @@ pub struct Settings {
     pub fields: Vec<Field>,
     /// What to serve.
     pub serve: Serve,
+    /// How long to serve, if not for ever.
+    pub duration: Option<Duration>,
+    /// How many requests to answer, if not any number.
+    pub max_requests: Option<u64>,
+    /// How a report is written.
+    pub report: Format,
+    /// Where a report goes, if not to standard error.
+    pub report_file: Option<PathBuf>,
+    /// Whether there is none at the end, unless it goes to a file.
+    pub quiet: bool,
+    /// Whether every second is shown.
+    pub meter: bool,
+    /// A file that says when connections are accepted.
+    pub ready_file: Option<PathBuf>,
+    /// A descriptor that is told when connections are accepted.
+    pub ready_fd: Option<RawFd>,
+}
+
+/// How a report is written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Format {
+    /// For people.
+    Text,
+    /// One JSON object.
+    Json,
 }
 
 /// What is served.
@@ -74,6 +101,9 @@ pub enum BodySource {
 /// Workers beyond any use: one more is a typing error. Arbitrary.
 const WORKERS_MAX: usize = 1024;
 
+/// Time to serve beyond any use. Arbitrary; deadlines are far from their type's bounds.
+const DURATION_MAX: Duration = Duration::from_secs(100 * 366 * 24 * 3600);
+
 /// Fields that tared writes itself, from the connection, the body and the clock.
 const COMPUTED: [&str; 4] = ["Connection", "Content-Length", "Date", "Transfer-Encoding"];
 
@@ -88,8 +118,8 @@ Every option also reads the environment variable shown with it; what is typed
 wins. A variable gives a repeatable option several values, one a line.
 
 Prints one line to standard output when it accepts connections. SIGINT and
-SIGTERM: finishes the responses in flight (10 s at most) and ends; a second one
-ends at once. Exit status: 0 ended in order, 1 the system refused or ended at
+SIGTERM: finishes the responses in flight (10 s at most), reports on standard
+error and ends; a second one ends at once. SIGUSR1: reports. Exit status: 0 ended in order, 1 the system refused or ended at
 once, 2 the command line is wrong.
 
 Examples:
@@ -149,6 +179,45 @@ struct Typed {
     /// extension or text/plain; charset=utf-8]
     #[arg(long = "type", env = "TARED_TYPE", value_name = "MIME", help_heading = "With --fixed")]
     content_type: Option<String>,
+
+    /// End with the report after this time, as 500ms, 10s or 5m
+    #[arg(long, env = "TARED_DURATION", value_name = "TIME", help_heading = "Measuring")]
+    duration: Option<String>,
+
+    /// End with the report when N requests are answered
+    #[arg(long, env = "TARED_MAX_REQUESTS", value_name = "N", help_heading = "Measuring")]
+    max_requests: Option<String>,
+
+    /// Report as text or json
+    #[arg(
+        long,
+        env = "TARED_REPORT",
+        value_name = "FORMAT",
+        default_value = "text",
+        help_heading = "Measuring"
+    )]
+    report: String,
+
+    /// Write the report to this file, not to standard error
+    #[arg(long, env = "TARED_REPORT_FILE", value_name = "PATH", help_heading = "Measuring")]
+    report_file: Option<PathBuf>,
+
+    /// No report on standard error at the end
+    #[arg(long, short, env = "TARED_QUIET", value_parser = FalseyValueParser::new(), help_heading = "Measuring")]
+    quiet: bool,
+
+    /// Show requests/s, connections, MB/s, busy share and CPU per request once
+    /// a second on standard error
+    #[arg(long, env = "TARED_METER", value_parser = FalseyValueParser::new(), help_heading = "Measuring")]
+    meter: bool,
+
+    /// Write one JSON line to this file when connections are accepted
+    #[arg(long, env = "TARED_READY_FILE", value_name = "PATH", help_heading = "Measuring")]
+    ready_file: Option<PathBuf>,
+
+    /// The same to this open descriptor, which is closed then
+    #[arg(long, env = "TARED_READY_FD", value_name = "N", help_heading = "Measuring")]
+    ready_fd: Option<String>,
 }
 
 /// The command.
@@ -237,6 +306,14 @@ fn interpret(typed: Typed, matches: &ArgMatches) -> Result<Settings, Failure> {
         pin: typed.pin,
         fields: fields.iter().map(|text| field(text, is_directory)).collect::<Result<_, _>>()?,
         serve,
+        duration: typed.duration.as_deref().map(duration).transpose()?,
+        max_requests: typed.max_requests.as_deref().map(max_requests).transpose()?,
+        report: format(&typed.report)?,
+        report_file: typed.report_file,
+        quiet: typed.quiet,
+        meter: typed.meter,
+        ready_file: typed.ready_file,
+        ready_fd: typed.ready_fd.as_deref().map(ready_fd).transpose()?,
     })
 }
 
@@ -289,6 +366,42 @@ fn workers(text: &str) -> Result<usize, Failure> {
         Ok(workers @ 0..=WORKERS_MAX) => Ok(workers),
         _ => Err(Failure::usage(format!(
             "--workers '{text}': this is no number from 0 to {WORKERS_MAX} (try --workers 0 for one per core)"
+        ))),
+    }
+}
+
+fn duration(text: &str) -> Result<Duration, Failure> {
+    let refuse = |cause: &str| Failure::usage(format!("--duration '{text}': {cause} (try --duration 10s)"));
+    match humantime::parse_duration(text) {
+        Ok(Duration::ZERO) => Err(refuse("this is no time at all")),
+        Ok(duration) if duration <= DURATION_MAX => Ok(duration),
+        Ok(_) => Err(refuse("this is longer than a hundred years")),
+        Err(_) => Err(refuse("this is no number with ms, s, m or h behind it")),
+    }
+}
+
+fn max_requests(text: &str) -> Result<u64, Failure> {
+    match text.parse() {
+        Ok(requests @ 1..) => Ok(requests),
+        _ => Err(Failure::usage(format!(
+            "--max-requests '{text}': this is no number above 0 (try --max-requests 50000)"
+        ))),
+    }
+}
+
+fn format(text: &str) -> Result<Format, Failure> {
+    match text {
+        "text" => Ok(Format::Text),
+        "json" => Ok(Format::Json),
+        _ => Err(Failure::usage(format!("--report '{text}': this is no format (try text or json)"))),
+    }
+}
+
+fn ready_fd(text: &str) -> Result<RawFd, Failure> {
+    match text.parse() {
+        Ok(fd @ 1..) => Ok(fd),
+        _ => Err(Failure::usage(format!(
+            "--ready-fd '{text}': this is no number of a descriptor (try --ready-fd 3)"
         ))),
     }
 }

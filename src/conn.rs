@@ -21,14 +21,17 @@ use std::io::{self, Read};
 use std::net::Shutdown;
 use std::os::fd::AsFd;
 
+use crate::budget::{Budget, Share};
 use crate::clock::Clock;
 use crate::framing::{BODY_MAX, Framing, Skip, Skipped};
+use crate::head::Status;
 use crate::outbox::{Mark, Outbox, Sent, Sink};
 use crate::pool::{Pool, Slot};
 use crate::refusal::Refusal;
 use crate::request::{self, Expectation, Method, Parsed, Recent, Request};
 use crate::site::{Answer, Site};
 use crate::sys;
+use crate::tally::{Asked, Call, Ending, Tally};
 
 /// Reads and batches of one connection before another gets its turn. Arbitrary: enough for any
 /// pipelining that was seen, little enough that thousands of others do not wait for long.
@@ -38,6 +41,9 @@ const ROUNDS_PER_TURN: usize = 16;
 /// client that asked for the close is waited for too: a stray CRLF of it would be met with a reset,
 /// which takes along what has not been acknowledged. 64 KiB is what a receiver's first window holds.
 const PROMPT_MAX: u64 = 64 * 1024;
+
+/// The status of a part (RFC 9110 §15.3.7).
+const PARTIAL: Status = Status(206);
 
 /// Bytes that are read and thrown away from a client that goes on sending after its last response.
 const LINGER_BYTES_MAX: u64 = 64 * 1024 * 1024;
@@ -80,6 +86,10 @@ pub struct Shared {
     pub site: Site,
     /// What time it is.
     pub clock: Clock,
+    /// What has been counted.
+    pub tally: Tally,
+    /// Requests that may still be answered, if there is a bound.
+    pub budget: Option<Budget>,
     /// Whether the server is ending: every response is then its connection's last.
     pub is_ending: bool,
 }
@@ -94,7 +104,7 @@ pub enum Next {
     /// Another turn, and after that the socket's events, but only for so long: the last response is sent.
     Linger,
     /// Nothing; it is to be closed.
-    Close,
+    Close(Ending),
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -131,6 +141,10 @@ struct Answered {
     may_send_more: bool,
     /// Whether the response may still be on its way when a stray byte of the client comes.
     is_long: bool,
+    /// What is counted of it.
+    asked: Asked,
+    /// The class of the response's status.
+    class: usize,
 }
 
 /// Why a look at the unread bytes came to an end.
@@ -159,11 +173,16 @@ impl<S: Socket> Conn<S> {
     /// side or sent urgent data, so that a short read does not prove the socket drained.
     pub fn ready(&mut self, may_have_ended: bool, shared: &mut Shared) -> Next {
         let next = self.turn(may_have_ended, shared);
-        if let Some(slot) = self.slot.take_if(|slot| slot.is_empty() || next == Next::Close) {
+        if let Some(slot) = self.slot.take_if(|slot| slot.is_empty() || matches!(next, Next::Close(_))) {
             shared.pool.put_discarding(slot);
         }
         debug_assert!(shared.outbox.is_empty(), "a batch is sent or kept within its turn");
         next
+    }
+
+    /// Whether a response has not been sent to its end.
+    pub fn is_owed(&self) -> bool {
+        self.tail.is_some()
     }
 
     fn turn(&mut self, may_have_ended: bool, shared: &mut Shared) -> Next {
@@ -171,15 +190,16 @@ impl<S: Socket> Conn<S> {
         let mut was_cut = false;
         for _ in 0..ROUNDS_PER_TURN {
             if let Some(tail) = &mut self.tail {
-                match tail.send(&mut self.socket) {
+                match tail.send(&mut self.socket, &mut shared.tally) {
                     Sent::All => self.tail = None,
                     Sent::Blocked => return Next::Wait,
                     Sent::Paused => return Next::Again,
-                    Sent::Cut | Sent::Lost => return Next::Close,
+                    Sent::Cut => return Next::Close(Ending::ByServer),
+                    Sent::Lost => return Next::Close(Ending::Reset),
                 }
             }
             match self.state {
-                State::Closing { linger } => return self.close(linger),
+                State::Closing { linger } => return self.close(linger, shared),
                 State::Lingering { bytes_left } => return self.linger(bytes_left, shared),
                 State::Head | State::Body { .. } => {}
             }
@@ -193,24 +213,25 @@ impl<S: Socket> Conn<S> {
                     was_cut = true;
                     continue;
                 }
-                Sent::Cut | Sent::Lost => return Next::Close,
+                Sent::Cut => return Next::Close(Ending::ByServer),
+                Sent::Lost => return Next::Close(Ending::Reset),
             }
             if !matches!(pause, Pause::NeedsInput) {
                 continue;
             }
-            if self.is_input_ended || (is_drained && shared.is_ending) {
-                return Next::Close;
+            if self.is_input_ended {
+                return Next::Close(Ending::ByClient);
             }
             if is_drained {
-                return Next::Wait;
+                return if shared.is_ending { Next::Close(Ending::ByServer) } else { Next::Wait };
             }
             let slot = self.slot.get_or_insert_with(|| shared.pool.take());
-            match slot.read_from(&mut self.socket) {
+            match read(slot, &mut self.socket, &mut shared.tally) {
                 Ok((0, _)) => self.is_input_ended = true,
                 Ok((_, is_filled)) => is_drained = !is_filled && !may_have_ended,
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => is_drained = true,
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                Err(_) => return Next::Close,
+                Err(_) => return Next::Close(Ending::Reset),
             }
         }
         Next::Again
@@ -219,42 +240,60 @@ impl<S: Socket> Conn<S> {
     /// Answers the whole requests among the unread bytes into the batch.
     fn answer(&mut self, shared: &mut Shared) -> Pause {
         let Some(slot) = &mut self.slot else { return Pause::NeedsInput };
-        while !shared.outbox.is_full() && matches!(self.state, State::Head | State::Body { .. }) {
-            if slot.is_empty() {
-                return Pause::NeedsInput;
+        let mut depth = 0;
+        let pause = loop {
+            if shared.outbox.is_full() || !matches!(self.state, State::Head | State::Body { .. }) {
+                break Pause::BatchFull;
             }
-            let (request, len, is_early) = match look(slot, self.state, &mut shared.recent) {
-                Unread::Request { request, len, is_early } => (request, len, is_early),
-                Unread::Partial => return Pause::NeedsInput,
+            if slot.is_empty() {
+                break Pause::NeedsInput;
+            }
+            let (request, head_len, len, is_early) = match look(slot, self.state, &mut shared.recent) {
+                Unread::Request { request, head_len, len, is_early } => (request, head_len, len, is_early),
+                Unread::Partial => break Pause::NeedsInput,
                 Unread::Body { head_len, skip } => {
                     slot.keep_only(head_len);
                     self.state = State::Body { head_len, skip };
-                    return Pause::NeedsInput;
+                    break Pause::NeedsInput;
                 }
                 Unread::HigherMinor(at) => {
                     slot.replace(at, b'1');
                     continue;
                 }
                 Unread::Refused(refusal) => {
-                    let response = shared.site.refusal(refusal);
-                    let with_body = !request::is_head(slot.unread());
-                    shared.outbox.push(&response, false, with_body, shared.clock.date());
+                    if shared.share() != Share::None {
+                        let response = shared.site.refusal(refusal);
+                        let with_body = !request::is_head(slot.unread());
+                        shared.outbox.push(&response, false, with_body, shared.clock.date());
+                        shared.tally.count_refused(response.class());
+                        depth += 1;
+                    }
                     self.state = State::Closing { linger: true };
-                    return Pause::BatchFull;
+                    break Pause::BatchFull;
                 }
             };
-            let is_kept = request.keep_alive && !is_early && !shared.is_ending;
-            let may_send_more = request.keep_alive || is_early;
-            let answered = Answered { len, is_kept, may_send_more, is_long: false };
-            let mark = shared.outbox.mark();
-            let is_from_file = shared.respond(&request, is_kept);
-            let answered = Answered { is_long: shared.outbox.is_longer_since(mark, PROMPT_MAX), ..answered };
-            if is_from_file {
-                return Pause::FromFile(mark, answered);
+            let share = shared.share();
+            if share == Share::None {
+                self.state = State::Closing { linger: true };
+                break Pause::BatchFull;
             }
-            self.state = answered.finish(slot);
+            let is_kept = request.keep_alive && !is_early && !shared.is_ending && share != Share::Last;
+            let may_send_more = request.keep_alive || is_early;
+            let asked = Asked { method: request.method, dialect: request.dialect, head_len };
+            let mark = shared.outbox.mark();
+            let (class, is_from_file) = shared.respond(&request, is_kept);
+            let is_long = shared.outbox.is_longer_since(mark, PROMPT_MAX);
+            let answered = Answered { len, is_kept, may_send_more, is_long, asked, class };
+            depth += 1;
+            if is_from_file {
+                break Pause::FromFile(mark, answered);
+            }
+            self.state = answered.finish(slot, &mut shared.tally);
+        };
+        if depth > 0 {
+            shared.tally.count_batch(depth);
         }
-        Pause::BatchFull
+        pause
     }
 
     /// Sends the batch; what does not leave becomes the tail.
@@ -262,12 +301,13 @@ impl<S: Socket> Conn<S> {
         if shared.outbox.is_empty() {
             return Sent::All;
         }
-        let sent = shared.outbox.send(&mut self.socket);
+        let sent = shared.outbox.send(&mut self.socket, &mut shared.tally);
         if let (Pause::FromFile(mark, answered), Some(slot)) = (pause, &mut self.slot) {
             if sent == Sent::All || shared.outbox.is_begun_since(*mark) {
-                self.state = answered.finish(slot);
+                self.state = answered.finish(slot, &mut shared.tally);
             } else {
                 shared.outbox.take_back(*mark);
+                shared.give_share_back();
             }
         }
         let unsent = (!shared.outbox.is_empty()).then(|| shared.outbox.take_unsent());
@@ -277,9 +317,13 @@ impl<S: Socket> Conn<S> {
 
     /// The last response has left. What the client still sends would be met with a reset that can
     /// overtake the response, so where more may come we let it come (RFC 9112 §9.6).
-    fn close(&mut self, linger: bool) -> Next {
-        if !linger || self.is_input_ended || self.socket.shutdown_write().is_err() {
-            return Next::Close;
+    fn close(&mut self, linger: bool, shared: &mut Shared) -> Next {
+        if !linger || self.is_input_ended {
+            return Next::Close(Ending::ByServer);
+        }
+        shared.tally.calls.count(Call::Shutdown);
+        if self.socket.shutdown_write().is_err() {
+            return Next::Close(Ending::Reset);
         }
         self.state = State::Lingering { bytes_left: LINGER_BYTES_MAX };
         Next::Linger
@@ -290,15 +334,15 @@ impl<S: Socket> Conn<S> {
         let mut bytes_left = bytes_left;
         for _ in 0..ROUNDS_PER_TURN {
             slot.consume(slot.unread().len());
-            match slot.read_from(&mut self.socket) {
-                Ok((n, _)) if n == 0 || n as u64 > bytes_left => return Next::Close,
+            match read(slot, &mut self.socket, &mut shared.tally) {
+                Ok((n, _)) if n == 0 || n as u64 > bytes_left => return Next::Close(Ending::ByServer),
                 Ok((n, _)) => bytes_left -= n as u64,
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
                     self.state = State::Lingering { bytes_left };
                     return Next::Wait;
                 }
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                Err(_) => return Next::Close,
+                Err(_) => return Next::Close(Ending::ByServer),
             }
         }
         slot.consume(slot.unread().len());
@@ -308,8 +352,9 @@ impl<S: Socket> Conn<S> {
 }
 
 impl Answered {
-    /// Consumes the request; the state that follows.
-    fn finish(self, slot: &mut Slot) -> State {
+    /// Counts and consumes the request; the state that follows.
+    fn finish(self, slot: &mut Slot, tally: &mut Tally) -> State {
+        tally.count_answer(self.asked, self.class, self.is_kept);
         slot.consume(self.len);
         if self.is_kept {
             State::Head
@@ -328,32 +373,55 @@ impl Shared {
             outbox: Outbox::default(),
             site,
             clock,
+            tally: Tally::default(),
+            budget: None,
             is_ending: false,
         }
     }
 
-    /// Puts the response to `request` into the batch; returns whether it is read from its file.
-    fn respond(&mut self, request: &Request<'_>, is_kept: bool) -> bool {
+    /// The right to answer a request.
+    fn share(&self) -> Share {
+        self.budget.as_ref().map_or(Share::One, Budget::take)
+    }
+
+    /// What was taken is answered later.
+    fn give_share_back(&self) {
+        if let Some(budget) = &self.budget {
+            budget.give_back();
+        }
+    }
+
+    /// Puts the response to `request` into the batch; returns the class of its status, and whether it is
+    /// read from its file.
+    fn respond(&mut self, request: &Request<'_>, is_kept: bool) -> (usize, bool) {
         let date = self.clock.date();
-        match self.site.answer(request, &self.clock) {
+        match self.site.answer(request, &self.clock, &mut self.tally) {
             Answer::Whole(response) => {
                 let with_body = request.method != Method::Head;
                 self.outbox.push(&response, is_kept, with_body, date);
-                with_body && response.body().file().is_some()
+                (response.class(), with_body && response.body().file().is_some())
             }
             Answer::Parts(representation, spans) => {
                 let boundary = self.site.boundary();
                 representation.push_parts(&spans, is_kept, date, boundary, &mut self.outbox);
-                representation.whole.body().file().is_some()
+                (PARTIAL.class(), representation.whole.body().file().is_some())
             }
         }
     }
 }
 
+/// Reads once into `slot`.
+fn read(slot: &mut Slot, socket: &mut impl Read, tally: &mut Tally) -> io::Result<(usize, bool)> {
+    tally.calls.count(Call::RecvFrom);
+    let (n, is_filled) = slot.read_from(socket)?;
+    tally.bytes_received += n as u64;
+    Ok((n, is_filled))
+}
+
 /// What the unread bytes begin with.
 enum Unread<'b> {
     /// A request of `len` bytes in all, to be answered. `is_early`: its body is not waited for.
-    Request { request: Request<'b>, len: usize, is_early: bool },
+    Request { request: Request<'b>, head_len: usize, len: usize, is_early: bool },
     /// A part of a head.
     Partial,
     /// A whole head and a part of its body, which was skipped: see [`State::Body`].
@@ -374,14 +442,16 @@ fn look<'b>(slot: &'b Slot, state: State, recent: &mut Recent) -> Unread<'b> {
             Parsed::HigherMinor(at) => return Unread::HigherMinor(at),
             Parsed::Refused(refusal) => return Unread::Refused(refusal),
             Parsed::Complete(request, len) => match request.framing {
-                Framing::Length(0) => return Unread::Request { request, len, is_early: false },
+                Framing::Length(0) => {
+                    return Unread::Request { request, head_len: len, len, is_early: false };
+                }
                 // RFC 9110 §10.1.1: the final status comes at once. A client may then keep its body
                 // back, and what it sends next must not be taken for it: this request is the last.
                 _ if request.expectation != Expectation::None => {
-                    return Unread::Request { request, len, is_early: true };
+                    return Unread::Request { request, head_len: len, len, is_early: true };
                 }
                 Framing::Length(n) if n > BODY_MAX => {
-                    return Unread::Request { request, len, is_early: true };
+                    return Unread::Request { request, head_len: len, len, is_early: true };
                 }
                 framing => (Some(request), len, Skip::new(framing)),
             },
@@ -390,12 +460,14 @@ fn look<'b>(slot: &'b Slot, state: State, recent: &mut Recent) -> Unread<'b> {
     match skip.feed(&unread[head_len..]) {
         Skipped::All => Unread::Body { head_len, skip },
         Skipped::Refused(refusal) => Unread::Refused(refusal),
-        Skipped::Ended(n) => match request
-            .map_or_else(|| request::parse(unread), |r| Parsed::Complete(r, head_len))
-        {
-            Parsed::Complete(request, _) => Unread::Request { request, len: head_len + n, is_early: false },
-            _ => unreachable!("the head was whole before its body came"),
-        },
+        Skipped::Ended(n) => {
+            match request.map_or_else(|| request::parse(unread), |r| Parsed::Complete(r, head_len)) {
+                Parsed::Complete(request, _) => {
+                    Unread::Request { request, head_len, len: head_len + n, is_early: false }
+                }
+                _ => unreachable!("the head was whole before its body came"),
+            }
+        }
     }
 }
 
@@ -503,7 +575,7 @@ mod tests {
             let next = conn.ready(true, shared);
             let is_still =
                 conn.tail.is_none() && conn.socket.input.is_empty() && conn.socket.output.writes == writes;
-            if matches!(next, Next::Close | Next::Linger) || (next == Next::Wait && is_still) {
+            if matches!(next, Next::Close(_) | Next::Linger) || (next == Next::Wait && is_still) {
                 return next;
             }
             assert!(
@@ -649,7 +721,11 @@ mod tests {
 
         let mut conn = Conn::new(Fake::new(&[GET]));
         conn.socket.is_ended = true;
-        assert_eq!(conn.ready(true, &mut shared), Next::Close, "the end behind the request is seen");
+        assert_eq!(
+            conn.ready(true, &mut shared),
+            Next::Close(Ending::ByClient),
+            "the end behind the request is seen"
+        );
         assert_eq!(
             output_text(&conn).matches("200 OK").count(),
             1,
@@ -711,7 +787,7 @@ mod tests {
         assert_eq!(run(&mut conn, &mut shared), Next::Wait);
         assert!(conn.slot.is_none() && conn.socket.input.is_empty(), "it is read and thrown away");
         conn.socket.is_ended = true;
-        assert_eq!(conn.ready(true, &mut shared), Next::Close);
+        assert_eq!(conn.ready(true, &mut shared), Next::Close(Ending::ByServer));
     }
 
     #[test]
@@ -719,7 +795,7 @@ mod tests {
         let mut shared = fixed(b"");
         for request in ["GET / HTTP/1.0\r\n\r\n", "GET / HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n"] {
             let mut conn = Conn::new(Fake::new(&[request.as_bytes()]));
-            assert_eq!(conn.ready(false, &mut shared), Next::Close);
+            assert_eq!(conn.ready(false, &mut shared), Next::Close(Ending::ByServer));
             assert_eq!((conn.socket.reads, conn.socket.output.writes), (1, 1));
         }
     }
@@ -731,7 +807,7 @@ mod tests {
             let mut shared = fixed(&vec![b'x'; body_len]);
             let mut conn = Conn::new(Fake::new(&[b"GET / HTTP/1.0\r\n\r\n"]));
             let next = conn.ready(false, &mut shared);
-            assert_eq!(next, if is_long { Next::Linger } else { Next::Close });
+            assert_eq!(next, if is_long { Next::Linger } else { Next::Close(Ending::ByServer) });
         }
     }
 
@@ -744,7 +820,11 @@ mod tests {
         let reads = conn.socket.reads;
         assert_eq!(conn.ready(false, &mut shared), Next::Again);
         assert_eq!(conn.socket.reads, reads + ROUNDS_PER_TURN);
-        assert_eq!(run(&mut conn, &mut shared), Next::Close, "nor more than a bounded number of bytes");
+        assert_eq!(
+            run(&mut conn, &mut shared),
+            Next::Close(Ending::ByServer),
+            "nor more than a bounded number of bytes"
+        );
     }
 
     #[test]
@@ -768,7 +848,7 @@ mod tests {
         let mut shared = fixed(b"");
         shared.is_ending = true;
         let mut idle = Conn::new(Fake::new(&[]));
-        assert_eq!(idle.ready(true, &mut shared), Next::Close);
+        assert_eq!(idle.ready(true, &mut shared), Next::Close(Ending::ByServer));
         let mut busy = Conn::new(Fake::new(&[GET]));
         busy.ready(true, &mut shared);
         assert!(output_text(&busy).contains("Connection: close\r\n"));
@@ -800,7 +880,7 @@ mod tests {
         let mut conn = Conn::new(Fake::new(&[get("").as_bytes()]).narrow(10_000));
         assert_eq!(conn.ready(true, &mut shared), Next::Wait);
         File::options().write(true).open(tree.path().join("big")).unwrap().set_len(50_000).unwrap();
-        assert_eq!(run(&mut conn, &mut shared), Next::Close);
+        assert_eq!(run(&mut conn, &mut shared), Next::Close(Ending::ByServer));
         assert!(conn.socket.output.taken.ends_with(&big[..50_000]), "cut where the file was cut");
     }
     const GET_BIG: &[u8] = b"GET /small.txt HTTP/1.1\r\nHost: a\r\n\r\nGET /big HTTP/1.1\r\nHost: a\r\n\r\n";
@@ -851,7 +931,7 @@ mod tests {
             false => Ok(bytes.len()),
         });
         let mut conn = Conn::new(fake);
-        assert_eq!(run(&mut conn, &mut shared), Next::Close);
+        assert_eq!(run(&mut conn, &mut shared), Next::Close(Ending::ByServer));
         assert_eq!(output_text(&conn).matches("200 OK").count(), 1, "what came before it has left");
         assert!(shared.outbox.is_empty());
     }
@@ -865,7 +945,7 @@ mod tests {
         let sent = conn.socket.output.taken.len();
         // Longer than what was sent, so that every byte of it could be read: only the size tells.
         fs::File::options().write(true).open(tree.path().join("big")).unwrap().set_len(READ_MAX).unwrap();
-        assert_eq!(conn.ready(true, &mut shared), Next::Close);
+        assert_eq!(conn.ready(true, &mut shared), Next::Close(Ending::ByServer));
         assert_eq!(conn.socket.output.taken.len(), sent);
     }
 

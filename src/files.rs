@@ -24,6 +24,7 @@ use crate::mime;
 use crate::plan::{ETag, Validators};
 use crate::refusal::Refusal;
 use crate::representation::Representation;
+use crate::tally::{Call, Calls, Tally};
 
 /// How long an entry is believed without a look at the file system.
 pub const TRUST: Duration = Duration::from_secs(1);
@@ -138,16 +139,22 @@ impl Files {
     ///
     /// # Errors
     /// That it is a directory asked for without its slash, or why it is refused.
-    pub fn representation(&mut self, path: &[u8], clock: &Clock) -> Result<Rc<Representation>, Miss> {
+    pub fn representation(
+        &mut self,
+        path: &[u8],
+        clock: &Clock,
+        tally: &mut Tally,
+    ) -> Result<Rc<Representation>, Miss> {
         let now = clock.now();
         if let Some(entry) = self.entries.get_mut(path)
             && now - entry.checked < TRUST
-            && entry.is_unchanged_if_open()
+            && entry.is_unchanged_if_open(&mut tally.calls)
         {
+            tally.cache_hits += 1;
             entry.used = now;
             return Ok(Rc::clone(&entry.representation));
         }
-        let checked = self.check(path, clock);
+        let checked = self.check(path, clock, tally);
         self.root.restock();
         if checked.is_err() {
             self.entries.remove(path);
@@ -169,18 +176,21 @@ impl Files {
     }
 
     /// Opens `path` and keeps its entry if the file is the same, or makes a new one.
-    fn check(&mut self, path: &[u8], clock: &Clock) -> Result<Rc<Representation>, Miss> {
-        let (name, file, metadata) = self.open(path)?;
+    fn check(&mut self, path: &[u8], clock: &Clock, tally: &mut Tally) -> Result<Rc<Representation>, Miss> {
+        let (name, file, metadata) = self.open(path, &mut tally.calls)?;
         let (now, wall) = (clock.now(), clock.wall());
         let identity = Identity::of(&metadata);
         if let Some(entry) = self.entries.get_mut(path)
             && entry.is_settled
             && entry.identity == identity
         {
+            tally.cache_hits += 1;
             (entry.checked, entry.used) = (now, now);
             return Ok(Rc::clone(&entry.representation));
         }
-        let (body, identity) = load(file, identity).map_err(|error| Miss::Refused(refusal(&error)))?;
+        tally.cache_fills += 1;
+        let (body, identity) =
+            load(file, identity, &mut tally.calls).map_err(|error| Miss::Refused(refusal(&error)))?;
         let is_settled = identity.is_settled(wall);
         let representation = Rc::new(self.render(&name, body, &identity, is_settled, wall));
         self.make_room(path, representation.whole.body().file().is_some());
@@ -196,11 +206,11 @@ impl Files {
     }
 
     /// Opens what `path` names: a regular file, or a directory's index file.
-    fn open(&self, path: &[u8]) -> Result<(Vec<u8>, File, Metadata), Miss> {
+    fn open(&self, path: &[u8], calls: &mut Calls) -> Result<(Vec<u8>, File, Metadata), Miss> {
         if path.is_empty() || path.ends_with(b"/") {
             for index_name in &self.index_names {
                 let name = [path, index_name.as_bytes()].concat();
-                match self.open_regular(&name) {
+                match self.open_regular(&name, calls) {
                     Ok((file, metadata)) => return Ok((name, file, metadata)),
                     Err(Miss::Directory | Miss::Refused(Refusal::NotFound)) => {}
                     Err(miss) => return Err(miss),
@@ -208,11 +218,14 @@ impl Files {
             }
             return Err(Miss::Refused(Refusal::NotFound));
         }
-        self.open_regular(path).map(|(file, metadata)| (path.to_vec(), file, metadata))
+        self.open_regular(path, calls).map(|(file, metadata)| (path.to_vec(), file, metadata))
     }
 
-    fn open_regular(&self, path: &[u8]) -> Result<(File, Metadata), Miss> {
-        let opened = self.root.file(path).and_then(|file| file.metadata().map(|metadata| (file, metadata)));
+    fn open_regular(&self, path: &[u8], calls: &mut Calls) -> Result<(File, Metadata), Miss> {
+        let opened = self.root.file(path, calls).and_then(|file| {
+            calls.count(Call::Statx);
+            file.metadata().map(|metadata| (file, metadata))
+        });
         match opened {
             Ok((file, metadata)) if metadata.is_file() => Ok((file, metadata)),
             Ok((_, metadata)) if metadata.is_dir() => Err(Miss::Directory),
@@ -270,14 +283,16 @@ impl Entry {
     }
 
     /// What is read as it is sent shows what becomes of its file at once, so the head must not lag behind.
-    fn is_unchanged_if_open(&self) -> bool {
-        self.file()
-            .is_none_or(|file| file.metadata().is_ok_and(|metadata| Identity::of(&metadata) == self.identity))
+    fn is_unchanged_if_open(&self, calls: &mut Calls) -> bool {
+        self.file().is_none_or(|file| {
+            calls.count(Call::Statx);
+            file.metadata().is_ok_and(|metadata| Identity::of(&metadata) == self.identity)
+        })
     }
 }
 
 /// The content of `file`, and what it was when the content was taken.
-fn load(file: File, identity: Identity) -> io::Result<(Body, Identity)> {
+fn load(file: File, identity: Identity, calls: &mut Calls) -> io::Result<(Body, Identity)> {
     let mut identity = identity;
     for _ in 0..READS_MAX {
         if identity.size >= SENDFILE_MIN {
@@ -285,10 +300,13 @@ fn load(file: File, identity: Identity) -> io::Result<(Body, Identity)> {
         }
         if identity.size > READ_MAX {
             let len = usize::try_from(identity.size).map_err(|_| io::ErrorKind::FileTooLarge)?;
+            calls.count(Call::Mmap);
             return Ok((Body::Mapped(Mapping::new(file, len)?), identity));
         }
         let mut bytes = vec![0; identity.size as usize];
+        calls.count(Call::Pread64);
         let read = file.read_exact_at(&mut bytes, 0);
+        calls.count(Call::Statx);
         let after = Identity::of(&file.metadata()?);
         match read {
             Ok(()) if after == identity => return Ok((Body::Bytes(bytes), identity)),

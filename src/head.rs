@@ -18,6 +18,7 @@ use memmap2::Mmap;
 
 use crate::clock::{DATE_LEN, Date};
 use crate::sys;
+use crate::tally::{Call, Calls};
 
 /// Bodies up to this size (bytes) stand behind their head in the template, so that head and body
 /// leave as one copy and one piece. Beyond it a second piece costs less than copying.
@@ -89,6 +90,11 @@ impl Status {
             511 => "Network Authentication Required",
             _ => "",
         }
+    }
+
+    /// Its class (RFC 9110 §15), counted from 2xx on.
+    pub fn class(self) -> usize {
+        usize::from(self.0 / 100 - 2)
     }
 
     /// Whether a response with this status never has a body (RFC 9110 §15.3.5, §15.4.5).
@@ -219,9 +225,12 @@ impl Body {
 
     /// Whether the bytes before `end` are still there: false once a mapped file was cut shorter. A file
     /// that the kernel sends ends by itself.
-    pub(crate) fn reaches(&self, end: u64) -> bool {
+    pub(crate) fn reaches(&self, end: u64, calls: &mut Calls) -> bool {
         match self {
-            Body::Mapped(Mapping { file, .. }) => file.metadata().is_ok_and(|metadata| metadata.len() >= end),
+            Body::Mapped(Mapping { file, .. }) => {
+                calls.count(Call::Statx);
+                file.metadata().is_ok_and(|metadata| metadata.len() >= end)
+            }
             _ => true,
         }
     }
@@ -255,6 +264,7 @@ pub struct Response {
     keep_alive: Template,
     close: Template,
     body: Body,
+    class: usize,
 }
 
 impl Response {
@@ -283,7 +293,12 @@ impl Response {
             head.extend_from_slice(&inline);
             Template { bytes: head.into_boxed_slice(), head_len, date_at }
         };
-        Self { keep_alive: template("keep-alive"), close: template("close"), body }
+        Self { keep_alive: template("keep-alive"), close: template("close"), body, class: status.class() }
+    }
+
+    /// Its [`Status::class`].
+    pub fn class(&self) -> usize {
+        self.class
     }
 
     /// The template that says whether the connection stays open.

@@ -10,6 +10,7 @@
 //! - [`workers`]: one loop, or several that share nothing but the address
 //! - [`open`]: what is to be served → the site, opened
 //! - [`listener`]: bind, socket options, accepting in bounded bites
+//! - [`ready`]: telling that connections are accepted
 //! - [`failure`]: one sentence and an exit status
 //!
 //! # The path of one request
@@ -32,6 +33,17 @@
 //! - [`clock`]: the only clock
 //! - [`outbox`]: the batch on its way out, and its unsent tail
 //! - `sys`: all `unsafe`
+//!
+//! # Who was the limit
+//! - [`tally`]: what a worker counts, plain integers of its own
+//! - [`usage`]: what it took of its CPU, and when there was traffic
+//! - [`budget`]: how many requests may still be answered
+//! - [`board`]: where workers put what they counted, so that it is seen together
+//! - [`environment`]: what the kernel and the machine say of themselves
+//! - [`report`]: counts → one report
+//! - [`verdict`]: figures → one or two sentences
+//! - [`reporter`]: when and where a report is given
+//! - [`output`]: text into a file, whole or not at all, or to standard error
 //!
 //! # Invariants
 //! - **Mapped bytes are only ever handed to the kernel.** [`head::Body`] gives out slices for writing
@@ -59,9 +71,12 @@
 //! proxying, no uploads.
 
 pub mod beneath;
+pub mod board;
+pub mod budget;
 pub mod cli;
 pub mod clock;
 pub mod conn;
+pub mod environment;
 pub mod failure;
 pub mod files;
 pub mod framing;
@@ -70,15 +85,22 @@ pub mod listener;
 pub mod mime;
 pub mod open;
 pub mod outbox;
+pub mod output;
 pub mod plan;
 pub mod pool;
 pub mod range;
+pub mod ready;
 pub mod refusal;
+pub mod report;
+pub mod reporter;
 pub mod representation;
 pub mod request;
 pub mod server;
 pub mod site;
 mod sys;
 pub mod table;
+pub mod tally;
 pub mod target;
+pub mod usage;
+pub mod verdict;
 pub mod workers;

@@ -1,6 +1,6 @@
 //! Everything before a connection exists: bind, socket options, and accepting in bounded bites.
 
-use std::io::{self, Write};
+use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, ToSocketAddrs};
 use std::os::fd::AsFd;
 use std::time::{Duration, Instant};
@@ -9,7 +9,9 @@ use mio::net::{TcpListener, TcpStream};
 use socket2::{Domain, Protocol, Socket, Type};
 
 use crate::failure::{Failure, cause};
+use crate::output;
 use crate::sys;
+use crate::tally::{Call, Tally};
 
 /// Connections accepted before those that are open get their turn. Arbitrary.
 const ACCEPTS_PER_TURN: usize = 256;
@@ -112,17 +114,22 @@ impl Listener {
     }
 
     /// The next connection, if somebody waits and there is room.
-    pub fn accept(&mut self, now: Instant) -> Option<TcpStream> {
+    pub fn accept(&mut self, now: Instant, tally: &mut Tally) -> Option<TcpStream> {
         let mut last = None;
         for _ in 0..ACCEPTS_PER_TURN {
+            tally.calls.count(Call::Accept4);
             match self.socket.accept() {
-                Ok((socket, _)) => return Some(socket),
+                Ok((socket, _)) => {
+                    tally.connections.accepted += 1;
+                    return Some(socket);
+                }
                 Err(error) => match error.raw_os_error() {
                     Some(libc::EAGAIN) => {
                         self.is_ready = false;
                         return None;
                     }
                     Some(libc::EMFILE | libc::ENFILE | libc::ENOBUFS | libc::ENOMEM) => {
+                        tally.connections.rests += 1;
                         self.rests_until = Some(now + REST);
                         self.warn(now, &error);
                         return None;
@@ -143,9 +150,7 @@ impl Listener {
     fn warn(&mut self, now: Instant, error: &io::Error) {
         if self.warned.is_none_or(|warned| now - warned >= WARN_EVERY) {
             self.warned = Some(now);
-            // Nobody may be reading the warnings; serving goes on.
-            let _ =
-                writeln!(io::stderr(), "tared: accepting rests until a connection closes: {}", cause(error));
+            output::say(&format!("tared: accepting rests until a connection closes: {}\n", cause(error)));
         }
     }
 }

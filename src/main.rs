@@ -3,8 +3,10 @@
 use std::io::{self, Write};
 use std::process::ExitCode;
 
+use tared::cli::Settings;
 use tared::failure::Failure;
 use tared::listener::backlog_cap;
+use tared::ready::Heralds;
 use tared::server::Ended;
 use tared::{cli, workers};
 
@@ -26,19 +28,16 @@ fn main() -> ExitCode {
             settings.backlog
         );
     }
-    match workers::serve(&settings, announce) {
+    match serve(&settings) {
         Ok(Ended::InOrder) => ExitCode::SUCCESS,
         Ok(Ended::AtOnce) => ExitCode::FAILURE,
         Err(failure) => fail(&failure),
     }
 }
 
-/// The one line that scripts wait for.
-fn announce(summary: &str, url: &str) {
-    let mut stdout = io::stdout().lock();
-    // Nobody may be reading it; serving does not depend on it.
-    let _ = writeln!(stdout, "tared {} {summary} on {url}", env!("CARGO_PKG_VERSION"))
-        .and_then(|()| stdout.flush());
+fn serve(settings: &Settings) -> Result<Ended, Failure> {
+    let heralds = Heralds::new(settings.ready_file.clone(), settings.ready_fd)?;
+    workers::serve(settings, |ready| heralds.tell(ready))
 }
 
 fn fail(failure: &Failure) -> ExitCode {

@@ -19,6 +19,7 @@ use std::rc::Rc;
 use crate::clock::Date;
 use crate::head::{Response, Source};
 use crate::range::{RANGES_MAX, Span};
+use crate::tally::{Call, Calls, Tally};
 
 /// Bytes of heads and inlined bodies after which a batch is sent before more requests are answered.
 const BATCH_BYTES_MAX: usize = 64 * 1024;
@@ -168,12 +169,12 @@ impl Outbox {
     ///
     /// A body that is read from its file is the last of its batch, and once a byte of the batch has left
     /// a mapped file's size is checked before each further write (one `fstat` per write).
-    pub fn send(&mut self, socket: &mut impl Sink) -> Sent {
+    pub fn send(&mut self, socket: &mut impl Sink, tally: &mut Tally) -> Sent {
         for _ in 0..WRITES_PER_TURN {
-            if (self.sent > 0 || self.is_begun) && !self.is_whole() {
+            if (self.sent > 0 || self.is_begun) && !self.is_whole(&mut tally.calls) {
                 return Sent::Cut;
             }
-            match self.write(socket) {
+            match self.write(socket, tally) {
                 Ok(Some(n)) => self.sent += n.get() as u64,
                 Ok(None) => return Sent::Cut,
                 Err(error) => match error.kind() {
@@ -228,25 +229,33 @@ impl Outbox {
     }
 
     /// Whether the file of a mapped body still reaches to where we need it.
-    fn is_whole(&self) -> bool {
+    fn is_whole(&self, calls: &mut Calls) -> bool {
         let of_files = self.bodies.iter().filter(|piece| piece.response.body().file().is_some());
         let farthest = of_files.max_by_key(|piece| piece.span.end);
-        farthest.is_none_or(|piece| piece.response.body().reaches(piece.span.end))
+        farthest.is_none_or(|piece| piece.response.body().reaches(piece.span.end, calls))
     }
 
     /// Writes once; `None` says that a file ended too early.
-    fn write(&self, socket: &mut impl Sink) -> io::Result<Option<NonZeroUsize>> {
+    fn write(&self, socket: &mut impl Sink, tally: &mut Tally) -> io::Result<Option<NonZeroUsize>> {
         match self.bodies.len() {
-            0 => written(socket.write(&self.bytes[self.sent as usize..])),
-            1 => self.write_bodies::<3>(socket),
-            _ => self.write_bodies::<SLICES_MAX>(socket),
+            0 => {
+                let unsent = &self.bytes[self.sent as usize..];
+                written(counted(Call::SendTo, unsent.len(), tally, || socket.write(unsent)))
+            }
+            1 => self.write_bodies::<3>(socket, tally),
+            _ => self.write_bodies::<SLICES_MAX>(socket, tally),
         }
     }
 
     /// One vectored write of at most `N` slices up to the next file, or one of that file.
-    fn write_bodies<const N: usize>(&self, socket: &mut impl Sink) -> io::Result<Option<NonZeroUsize>> {
+    fn write_bodies<const N: usize>(
+        &self,
+        socket: &mut impl Sink,
+        tally: &mut Tally,
+    ) -> io::Result<Option<NonZeroUsize>> {
         let mut slices = [IoSlice::new(&[]); N];
         let mut slices_len = 0;
+        let mut offered = 0;
         let mut is_file_next = false;
         let mut gone = self.sent;
         let sources = self.parts().flat_map(|(own, piece)| {
@@ -260,12 +269,14 @@ impl Outbox {
                 source if source_gone == source.len() => {}
                 Source::Memory(mut slice) => {
                     slice.advance(source_gone as usize);
+                    offered += slice.len();
                     slices[slices_len] = slice;
                     slices_len += 1;
                 }
                 Source::File { file, offset, len } if slices_len == 0 => {
-                    let sent = socket.write_file(file, offset + source_gone, len - source_gone as usize)?;
-                    return Ok(NonZeroUsize::new(sent));
+                    let (offset, len) = (offset + source_gone, len - source_gone as usize);
+                    let sent = counted(Call::SendFile, len, tally, || socket.write_file(file, offset, len));
+                    return Ok(NonZeroUsize::new(sent?));
                 }
                 Source::File { .. } => {
                     is_file_next = true;
@@ -274,10 +285,23 @@ impl Outbox {
             }
         }
         written(match &slices[..slices_len] {
-            [head] if is_file_next => socket.write_more(head),
-            slices => socket.write_vectored(slices),
+            [head] if is_file_next => counted(Call::SendTo, offered, tally, || socket.write_more(head)),
+            slices => counted(Call::Writev, offered, tally, || socket.write_vectored(slices)),
         })
     }
+}
+
+/// What `write` says, counted as a call of this kind that offers so many bytes.
+fn counted(
+    call: Call,
+    offered: usize,
+    tally: &mut Tally,
+    write: impl FnOnce() -> io::Result<usize>,
+) -> io::Result<usize> {
+    tally.calls.count(call);
+    let result = write();
+    tally.count_send(offered, *result.as_ref().unwrap_or(&0));
+    result
 }
 
 /// A socket that takes nothing, and does not say why, is none.
@@ -409,7 +433,7 @@ mod tests {
 
     fn sent_at_once() -> Vec<u8> {
         let mut socket = Taker::wide();
-        assert_eq!(batch().send(&mut socket), Sent::All);
+        assert_eq!(batch().send(&mut socket, &mut Tally::default()), Sent::All);
         assert_eq!(socket.writes, 4, "memory, file, memory, file");
         socket.taken
     }
@@ -431,7 +455,7 @@ mod tests {
             outbox.push(&response(Body::Bytes(vec![b'x'; body_len])), true, true, DATE);
         }
         let mut socket = Taker::wide();
-        assert_eq!(outbox.send(&mut socket), Sent::All);
+        assert_eq!(outbox.send(&mut socket, &mut Tally::default()), Sent::All);
         assert_eq!(socket.writes, 1);
     }
 
@@ -442,13 +466,13 @@ mod tests {
             let mut socket = Taker::narrow(room);
             let mut outbox = batch();
             let mut sends = 0;
-            let mut outcome = outbox.send(&mut socket);
+            let mut outcome = outbox.send(&mut socket, &mut Tally::default());
             while outcome != Sent::All {
                 assert!(matches!(outcome, Sent::Blocked | Sent::Paused));
                 let rest = outbox.take_unsent();
                 assert!(outbox.is_empty());
                 outbox = rest;
-                outcome = outbox.send(&mut socket);
+                outcome = outbox.send(&mut socket, &mut Tally::default());
                 sends += 1;
                 assert!(sends <= 2 * expected.len());
             }
@@ -470,11 +494,11 @@ mod tests {
         for room in 1..=first_len {
             let mut socket = Taker::narrow(room);
             let (mut outbox, mark) = both();
-            assert_eq!(outbox.send(&mut socket), Sent::Blocked);
+            assert_eq!(outbox.send(&mut socket, &mut Tally::default()), Sent::Blocked);
             assert!(!outbox.is_begun_since(mark));
             outbox.take_back(mark);
             for _ in 0..2 * first_len {
-                if outbox.is_empty() || outbox.send(&mut socket) == Sent::All {
+                if outbox.is_empty() || outbox.send(&mut socket, &mut Tally::default()) == Sent::All {
                     break;
                 }
             }
@@ -483,7 +507,7 @@ mod tests {
             assert!(socket.taken.ends_with(b"\r\n\r\n1"));
         }
         let (mut outbox, mark) = both();
-        assert_eq!(outbox.send(&mut Taker::narrow(first_len + 1)), Sent::Blocked);
+        assert_eq!(outbox.send(&mut Taker::narrow(first_len + 1), &mut Tally::default()), Sent::Blocked);
         assert!(outbox.is_begun_since(mark));
     }
 
@@ -493,14 +517,14 @@ mod tests {
         let mut outbox = Outbox::default();
         outbox.push(&short, true, true, DATE);
         let mut socket = Taker::wide();
-        assert_eq!(outbox.send(&mut socket), Sent::Cut);
+        assert_eq!(outbox.send(&mut socket, &mut Tally::default()), Sent::Cut);
         assert!(socket.taken.ends_with(&[b'F'; 699]));
     }
 
     #[test]
     fn one_turn_writes_a_bounded_number_of_times() {
         let mut outbox = batch();
-        assert_eq!(outbox.send(&mut Taker::new(|_| Ok(1))), Sent::Paused);
+        assert_eq!(outbox.send(&mut Taker::new(|_| Ok(1)), &mut Tally::default()), Sent::Paused);
         assert_eq!(outbox.sent, WRITES_PER_TURN as u64);
     }
 
@@ -513,8 +537,8 @@ mod tests {
             (libc::EPIPE, Sent::Lost),
             (libc::EINTR, Sent::Paused),
         ] {
-            assert_eq!(batch().send(&mut Taker::failing(errno)), sent);
+            assert_eq!(batch().send(&mut Taker::failing(errno), &mut Tally::default()), sent);
         }
-        assert_eq!(batch().send(&mut Taker::new(|_| Ok(0))), Sent::Lost);
+        assert_eq!(batch().send(&mut Taker::new(|_| Ok(0)), &mut Tally::default()), Sent::Lost);
     }
 }

@@ -183,6 +183,7 @@ mod tests {
     use crate::outbox::fake::Taker;
     use crate::plan::ETag;
     use crate::range::{Wanted, wanted};
+    use crate::tally::Tally;
 
     const DATE: &Date = b"Sun, 06 Nov 1994 08:49:37 GMT";
 
@@ -207,7 +208,7 @@ mod tests {
         let mut outbox = Outbox::default();
         representation.push_parts(&spans, true, DATE, "BOUNDARY", &mut outbox);
         let mut socket = Taker::wide();
-        assert_eq!(outbox.send(&mut socket), Sent::All);
+        assert_eq!(outbox.send(&mut socket, &mut Tally::default()), Sent::All);
         String::from_utf8(socket.taken).unwrap()
     }
 

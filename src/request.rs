@@ -45,13 +45,15 @@ pub struct Request<'b> {
     /// The method.
     pub method: Method,
     /// The target as it was sent (RFC 9112 §3.2).
-    pub target: &'b str,
+    pub target: &'b [u8],
     /// Whether the client wants the connection to stay open (RFC 9112 §9.3).
     pub keep_alive: bool,
     /// What follows the head.
     pub framing: Framing,
     /// What the client expects (RFC 9110 §10.1.1).
     pub expectation: Expectation,
+    /// How it is said.
+    pub dialect: Dialect,
     /// The field lines, if one of them is a condition or a range (RFC 9110 §13, §14).
     pub conditions: Option<Fields<'b>>,
 }
@@ -60,12 +62,59 @@ impl Request<'_> {
     /// The facts that most requests share: no body, no conditions, nothing expected.
     const PLAIN: Self = Request {
         method: Method::Get,
-        target: "",
+        target: b"",
         keep_alive: true,
         framing: Framing::Length(0),
         expectation: Expectation::None,
+        dialect: Dialect(0),
         conditions: None,
     };
+}
+
+/// How a request is said: what differs between clients and changes no answer by itself.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Dialect(u8);
+
+impl Dialect {
+    /// HTTP/1.0, and not HTTP/1.1.
+    pub const HTTP_1_0: Self = Self(1);
+    /// `Connection: keep-alive`.
+    pub const KEEP_ALIVE: Self = Self(2);
+    /// `Connection: close`.
+    pub const CLOSE: Self = Self(4);
+    /// No `Host`.
+    pub const HOSTLESS: Self = Self(8);
+    /// `Expect: 100-continue`.
+    pub const EXPECT: Self = Self(16);
+
+    /// How many there are.
+    pub const COUNT: usize = 32;
+
+    /// All of them, in the order of their [`Dialect::index`].
+    pub fn all() -> impl Iterator<Item = Self> {
+        (0..Self::COUNT as u8).map(Self)
+    }
+
+    /// Below [`Dialect::COUNT`].
+    pub fn index(self) -> usize {
+        usize::from(self.0) % Self::COUNT
+    }
+
+    /// Whether it has what `other` has.
+    pub fn has(self, other: Self) -> bool {
+        self.0 & other.0 != 0
+    }
+
+    fn of(minor: u8, connection: &ConnectionOptions, has_host: bool, expectation: Expectation) -> Self {
+        let parts = [
+            (minor == 0, Self::HTTP_1_0),
+            (connection.keep_alive, Self::KEEP_ALIVE),
+            (connection.close, Self::CLOSE),
+            (!has_host, Self::HOSTLESS),
+            (expectation == Expectation::Continue, Self::EXPECT),
+        ];
+        Self(parts.into_iter().filter(|&(is_so, _)| is_so).fold(0, |bits, (_, part)| bits | part.0))
+    }
 }
 
 /// What a client waits for before it sends a body (RFC 9110 §10.1.1).
@@ -184,6 +233,7 @@ pub struct Recent {
     target: Range<usize>,
     method: Option<Method>,
     keep_alive: bool,
+    dialect: Dialect,
 }
 
 impl Recent {
@@ -191,9 +241,10 @@ impl Recent {
     pub fn parse<'b>(&mut self, bytes: &'b [u8]) -> Parsed<'b> {
         if let Some(method) = self.method
             && bytes.starts_with(&self.head)
-            && let Ok(target) = std::str::from_utf8(&bytes[self.target.clone()])
         {
-            let request = Request { method, target, keep_alive: self.keep_alive, ..Request::PLAIN };
+            let target = &bytes[self.target.clone()];
+            let (keep_alive, dialect) = (self.keep_alive, self.dialect);
+            let request = Request { method, target, keep_alive, dialect, ..Request::PLAIN };
             return Parsed::Complete(request, self.head.len());
         }
         let parsed = parse(bytes);
@@ -204,15 +255,20 @@ impl Recent {
     }
 
     fn remember(&mut self, request: &Request<'_>, head: &[u8]) {
-        let Request { method, target, keep_alive, .. } = *request;
-        let is_plain = *request == (Request { method, target, keep_alive, ..Request::PLAIN });
+        let Request { method, target, keep_alive, dialect, .. } = *request;
+        let is_plain = *request == (Request { method, target, keep_alive, dialect, ..Request::PLAIN });
         // The target is what stands between the first two spaces.
         let mut spaces = head.iter().enumerate().filter(|(_, byte)| **byte == b' ').map(|(at, _)| at);
         let (Some(first), Some(second), true) = (spaces.next(), spaces.next(), is_plain) else { return };
         self.head.clear();
         self.head.extend_from_slice(head);
         self.target = first + 1..second;
-        (self.method, self.keep_alive) = (Some(method), keep_alive);
+        (self.method, self.keep_alive, self.dialect) = (Some(method), keep_alive, dialect);
+    }
+
+    /// Who sent it, as far as it says so (RFC 9110 §10.1.5).
+    pub fn user_agent(&self) -> Option<&[u8]> {
+        Fields::of_head(&self.head).only("user-agent")
     }
 }
 
@@ -270,6 +326,8 @@ fn facts<'b>(head: &httparse::Request<'_, 'b>, bytes: &'b [u8]) -> Result<Reques
         (false, Some(n)) => Framing::Length(n),
         (false, None) => Framing::Length(0),
     };
+    // RFC 9110 §10.1.1: an expectation in an HTTP/1.0 request is ignored.
+    let expectation = if minor == 1 { expectation } else { Expectation::None };
     Ok(Request {
         method: match method {
             "GET" => Method::Get,
@@ -279,12 +337,12 @@ fn facts<'b>(head: &httparse::Request<'_, 'b>, bytes: &'b [u8]) -> Result<Reques
             "TRACE" => Method::Trace,
             _ => Method::Other,
         },
-        target,
+        target: target.as_bytes(),
         // RFC 9112 §9.3
         keep_alive: !connection.close && (minor == 1 || connection.keep_alive),
         framing,
-        // RFC 9110 §10.1.1: an expectation in an HTTP/1.0 request is ignored.
-        expectation: if minor == 1 { expectation } else { Expectation::None },
+        expectation,
+        dialect: Dialect::of(minor, &connection, host.is_some(), expectation),
         conditions: is_conditional.then(|| Fields::of_head(bytes)),
     })
 }
@@ -534,28 +592,51 @@ mod tests {
         let none = Framing::Length(0);
         let base = Request {
             method: Method::Get,
-            target: "/0k.txt",
+            target: b"/0k.txt",
             keep_alive: true,
             framing: none,
             expectation: Expectation::None,
+            dialect: Dialect::default(),
             conditions: None,
         };
-        assert_eq!(request(AB.as_bytes()), base);
-        assert_eq!(request(WRK.as_bytes()), Request { target: "/", ..base });
+        let of_ab = Dialect(Dialect::HTTP_1_0.0 | Dialect::KEEP_ALIVE.0);
+        assert_eq!(request(AB.as_bytes()), Request { dialect: of_ab, ..base });
+        assert_eq!(request(WRK.as_bytes()), Request { target: b"/", ..base });
         assert_eq!(
             request(CURL.as_bytes()),
             Request {
                 method: Method::Other,
-                target: "/a?b=c",
+                target: b"/a?b=c",
                 framing: Framing::Length(5),
                 expectation: Expectation::Continue,
+                dialect: Dialect::EXPECT,
                 ..base
             }
         );
         assert_eq!(
             request(CHUNKED.as_bytes()),
-            Request { method: Method::Head, target: "*", framing: Framing::Chunked, ..base }
+            Request { method: Method::Head, target: b"*", framing: Framing::Chunked, ..base }
         );
+    }
+
+    #[test]
+    fn the_dialect_of_each_head() {
+        use Dialect as D;
+        for (head, parts) in [
+            ("GET / HTTP/1.1\r\nHost: a\r\n\r\n", vec![]),
+            ("GET / HTTP/1.0\r\n\r\n", vec![D::HTTP_1_0, D::HOSTLESS]),
+            ("GET / HTTP/1.0\r\nHost: a\r\nConnection: Keep-Alive\r\n\r\n", vec![D::HTTP_1_0, D::KEEP_ALIVE]),
+            ("GET / HTTP/1.1\r\nHost: a\r\nConnection: x, close\r\n\r\n", vec![D::CLOSE]),
+            ("PUT / HTTP/1.1\r\nHost: a\r\nExpect: 100-continue\r\n\r\n", vec![D::EXPECT]),
+            // An expectation in HTTP/1.0 is ignored, and one that nobody knows is another matter.
+            ("PUT / HTTP/1.0\r\nHost: a\r\nExpect: 100-continue\r\n\r\n", vec![D::HTTP_1_0]),
+            ("PUT / HTTP/1.1\r\nHost: a\r\nExpect: x\r\n\r\n", vec![]),
+        ] {
+            let dialect = request(head.as_bytes()).dialect;
+            for part in [D::HTTP_1_0, D::KEEP_ALIVE, D::CLOSE, D::HOSTLESS, D::EXPECT] {
+                assert_eq!(dialect.has(part), parts.contains(&part), "{head:?} {part:?}");
+            }
+        }
     }
 
     /// What was parsed before makes no difference.

@@ -10,15 +10,22 @@ use std::time::{Duration, Instant};
 use mio::net::{TcpStream, UnixStream};
 use mio::{Events, Interest, Poll, Token};
 
+use crate::board::Pulse;
+use crate::budget::Budget;
 use crate::clock::Clock;
 use crate::conn::{Conn, Next, Shared};
+use crate::environment::allowed_cpus;
 use crate::listener::Listener;
+use crate::report::Snapshot;
 use crate::site::Site;
 use crate::table::Table;
+use crate::tally::{Call, Ending};
+use crate::usage::{Gauge, Traffic, Usage};
 
 // No connection is ever given these: `Table` leaves out the last generation.
 const LISTENER: Token = Token(usize::MAX);
 const STOP: Token = Token(usize::MAX - 1);
+const REPORT: Token = Token(usize::MAX - 2);
 
 /// Events taken from the kernel at once. Arbitrary; the rest come with the next wait.
 const EVENTS_MAX: usize = 1024;
@@ -32,6 +39,37 @@ const GRACE: Duration = Duration::from_secs(10);
 /// Turns of accepting when the server ends: whoever the kernel had taken in is not turned away, but
 /// those who come faster than they are accepted do not keep it from ending. Arbitrary.
 const ENDING_ACCEPTS_MAX: usize = 64;
+
+/// How often the meter is read.
+const SECOND: Duration = Duration::from_secs(1);
+
+/// What is asked of the loop from outside, and what bounds it.
+#[derive(Debug)]
+pub struct Orders {
+    /// The first byte read from it ends the loop in order, the second one at once.
+    pub stop: UnixStream,
+    /// Each byte read from it asks for a report.
+    pub report: UnixStream,
+    /// How long to serve.
+    pub duration: Option<Duration>,
+    /// How many requests to answer.
+    pub budget: Option<Budget>,
+    /// Whether somebody watches the meter.
+    pub is_metered: bool,
+}
+
+/// Why the loop paused. It goes on when it is run again.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Occasion {
+    /// So many reports are asked for.
+    Report(usize),
+    /// A second with traffic is over, just now.
+    Second(Instant, Pulse),
+    /// A bound was reached: it is time to ask for the end.
+    Over,
+    /// It has ended, and is not to be run again.
+    Ended(Ended),
+}
 
 /// How the loop came to its end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -56,6 +94,9 @@ pub struct Server {
     listener: Option<Listener>,
     stop: UnixStream,
     stops: usize,
+    report: UnixStream,
+    reports: usize,
+    events: Option<Events>,
     clients: Table<Client>,
     shared: Shared,
     /// Connections that stopped before their socket said `WouldBlock`.
@@ -63,48 +104,87 @@ pub struct Server {
     /// Connections that linger, in the order of their ends.
     lingering: VecDeque<(Instant, Token)>,
     grace_ends: Option<Instant>,
+    /// When serving is over by itself.
+    over: Option<Instant>,
+    was_over: bool,
+    meter: Option<Meter>,
+    traffic: Traffic,
+    /// Bytes moved until the last turn.
+    bytes: u64,
+    gauge: Gauge,
+}
+
+/// The second being metered, and what had been counted when it began.
+#[derive(Debug, Default)]
+struct Meter {
+    began: Option<Instant>,
+    requests: u64,
+    bytes_sent: u64,
+    usage: Usage,
 }
 
 impl Server {
-    /// A server of `site` on `listener`. It ends in order when a byte can be read from `stop`, and at
-    /// once at the second byte.
+    /// A server of `site` on `listener`, to be run on this thread.
     ///
     /// # Errors
     /// What epoll_create(2) and epoll_ctl(2) say.
-    pub fn new(mut listener: Listener, site: Site, clock: Clock, mut stop: UnixStream) -> io::Result<Self> {
+    pub fn new(mut listener: Listener, site: Site, clock: Clock, orders: Orders) -> io::Result<Self> {
+        let Orders { mut stop, mut report, duration, budget, is_metered } = orders;
         let poll = Poll::new()?;
         poll.registry().register(listener.socket_mut(), LISTENER, Interest::READABLE)?;
         poll.registry().register(&mut stop, STOP, Interest::READABLE)?;
+        poll.registry().register(&mut report, REPORT, Interest::READABLE)?;
+        let over = duration.and_then(|duration| clock.now().checked_add(duration));
         Ok(Self {
             poll,
             listener: Some(listener),
             stop,
             stops: 0,
+            report,
+            reports: 0,
+            events: Some(Events::with_capacity(EVENTS_MAX)),
             clients: Table::new(),
-            shared: Shared::new(site, clock),
+            shared: Shared { budget, ..Shared::new(site, clock) },
             again: VecDeque::new(),
             lingering: VecDeque::new(),
             grace_ends: None,
+            over,
+            was_over: false,
+            meter: is_metered.then(Meter::default),
+            traffic: Traffic::default(),
+            bytes: 0,
+            gauge: Gauge::start(),
         })
     }
 
-    /// Serves until it is asked to stop.
+    /// Serves until there is something to say, or it is asked to stop.
     ///
     /// # Errors
     /// What epoll_wait(2) says.
-    pub fn run(&mut self) -> io::Result<Ended> {
-        let mut events = Events::with_capacity(EVENTS_MAX);
+    pub fn run(&mut self) -> io::Result<Occasion> {
+        let mut events = self.events.take().unwrap_or_else(|| Events::with_capacity(EVENTS_MAX));
+        let occasion = self.run_with(&mut events);
+        self.events = Some(events);
+        occasion
+    }
+
+    fn run_with(&mut self, events: &mut Events) -> io::Result<Occasion> {
         loop {
-            match self.poll.poll(&mut events, self.timeout()) {
+            if let Some(occasion) = self.occasion() {
+                return Ok(occasion);
+            }
+            self.shared.tally.calls.count(Call::EpollWait);
+            match self.poll.poll(events, self.timeout()) {
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
                 polled => polled?,
             }
             self.shared.clock.tick();
             let turns = self.again.len();
-            for event in &events {
+            for event in &*events {
                 match event.token() {
                     LISTENER => self.note_arrivals(),
                     STOP => self.read_stop(),
+                    REPORT => self.reports += read_bytes(&mut self.report),
                     // Urgent data ends a read early, as the end of input does.
                     token => self.drive(token, event.is_read_closed() || event.is_priority()),
                 }
@@ -118,10 +198,71 @@ impl Server {
             }
             self.accept();
             self.expire();
-            if let Some(ended) = self.ended() {
-                return Ok(ended);
-            }
+            self.note_traffic();
         }
+    }
+
+    /// What this server has done so far. To be asked on the thread that runs it.
+    pub fn snapshot(&self) -> Snapshot {
+        let user_agent = self.shared.recent.user_agent();
+        Snapshot {
+            tally: self.shared.tally.clone(),
+            open: self.clients.len() as u64,
+            traffic: self.traffic,
+            usage: self.gauge.read(),
+            user_agent: user_agent.map(|name| String::from_utf8_lossy(name).into_owned()),
+            cpus: allowed_cpus().unwrap_or_default(),
+        }
+    }
+
+    /// Whether there is something to say between two turns.
+    fn occasion(&mut self) -> Option<Occasion> {
+        if self.reports > 0 {
+            return Some(Occasion::Report(std::mem::take(&mut self.reports)));
+        }
+        if let Some(pulse) = self.pulse() {
+            return Some(Occasion::Second(self.shared.clock.now(), pulse));
+        }
+        let is_spent = self.shared.budget.as_ref().is_some_and(Budget::is_spent);
+        let is_over = self.over.is_some_and(|over| over <= self.shared.clock.now());
+        if (is_spent || is_over) && self.stops == 0 && !self.was_over {
+            self.was_over = true;
+            return Some(Occasion::Over);
+        }
+        self.ended().map(Occasion::Ended)
+    }
+
+    fn note_traffic(&mut self) {
+        let bytes = self.shared.tally.bytes();
+        if bytes == self.bytes {
+            return;
+        }
+        self.bytes = bytes;
+        let now = self.shared.clock.now();
+        self.traffic.note(now);
+        if let Some(meter) = &mut self.meter {
+            meter.began.get_or_insert(now);
+        }
+    }
+
+    /// The second that is over, if one is. The next one begins when bytes move again.
+    fn pulse(&mut self) -> Option<Pulse> {
+        let meter = self.meter.as_mut()?;
+        let elapsed = self.shared.clock.now() - meter.began?;
+        if elapsed < SECOND {
+            return None;
+        }
+        let tally = &self.shared.tally;
+        let (requests, bytes_sent, usage) = (tally.requests(), tally.bytes_sent, self.gauge.read());
+        let per_s = |count: u64| count as f64 / elapsed.as_secs_f64();
+        let pulse = Pulse {
+            requests_per_s: per_s(requests - meter.requests),
+            bytes_per_s: per_s(bytes_sent - meter.bytes_sent),
+            open: self.clients.len() as u64,
+            busy: usage.since(meter.usage).cpu().as_secs_f64() / elapsed.as_secs_f64(),
+        };
+        *meter = Meter { began: None, requests, bytes_sent, usage };
+        Some(pulse)
     }
 
     /// How long the loop may sleep.
@@ -135,6 +276,8 @@ impl Server {
             listener.and_then(Listener::rests_until),
             self.shared.site.next_sweep(),
             self.grace_ends,
+            self.over.filter(|_| !self.was_over),
+            self.meter.as_ref().and_then(|meter| meter.began).map(|began| began + SECOND),
         ];
         let next = deadlines.into_iter().flatten().min()?;
         Some(next.saturating_duration_since(self.shared.clock.now()))
@@ -150,7 +293,7 @@ impl Server {
                 self.lingering.push_back((self.shared.clock.now() + LINGER, token));
                 self.queue(token);
             }
-            Next::Close => self.remove(token),
+            Next::Close(ending) => self.remove(token, ending),
         }
     }
 
@@ -164,8 +307,10 @@ impl Server {
         }
     }
 
-    fn remove(&mut self, token: Token) {
-        self.clients.remove(token);
+    fn remove(&mut self, token: Token, ending: Ending) {
+        if let Some(client) = self.clients.remove(token) {
+            self.shared.tally.count_ending(ending, client.conn.is_owed());
+        }
         if let Some(listener) = &mut self.listener {
             listener.note_closed();
         }
@@ -175,7 +320,8 @@ impl Server {
         let now = self.shared.clock.now();
         let accepts = self.listener.as_mut().map_or(0, |listener| listener.accepts_now(now));
         for _ in 0..accepts {
-            let Some(socket) = self.listener.as_mut().and_then(|listener| listener.accept(now)) else {
+            let tally = &mut self.shared.tally;
+            let Some(socket) = self.listener.as_mut().and_then(|listener| listener.accept(now, tally)) else {
                 break;
             };
             self.welcome(socket);
@@ -186,12 +332,15 @@ impl Server {
     /// with it never meets the poll.
     fn welcome(&mut self, socket: TcpStream) {
         let token = self.clients.insert(Client { conn: Conn::new(socket), is_queued: false });
+        let connections = &mut self.shared.tally.connections;
+        connections.peak = connections.peak.max(self.clients.len() as u64);
         self.drive(token, false);
         let Some(client) = self.clients.get_mut(token) else { return };
         // Registering reports what is there at once, so nothing that came since the read is missed.
         let interest = Interest::READABLE | Interest::WRITABLE | Interest::PRIORITY;
+        self.shared.tally.calls.count(Call::EpollCtl);
         if self.poll.registry().register(client.conn.socket_mut(), token, interest).is_err() {
-            self.remove(token);
+            self.remove(token, Ending::ByServer);
         }
     }
 
@@ -200,7 +349,7 @@ impl Server {
         let now = self.shared.clock.now();
         while self.lingering.front().is_some_and(|&(end, _)| end <= now) {
             if let Some((_, token)) = self.lingering.pop_front() {
-                self.remove(token);
+                self.remove(token, Ending::TimedOut);
             }
         }
         self.shared.site.sweep(now);
@@ -213,10 +362,7 @@ impl Server {
     }
 
     fn read_stop(&mut self) {
-        let mut bytes = [0; 16];
-        while let Ok(n @ 1..) = self.stop.read(&mut bytes) {
-            self.stops += n;
-        }
+        self.stops += read_bytes(&mut self.stop);
         if self.stops > 0 && !self.shared.is_ending {
             self.begin_to_end();
         }
@@ -248,4 +394,14 @@ impl Server {
             _ => Some(Ended::AtOnce),
         }
     }
+}
+
+/// How many bytes could be read.
+fn read_bytes(signals: &mut UnixStream) -> usize {
+    let mut bytes = [0; 16];
+    let mut count = 0;
+    while let Ok(n @ 1..) = signals.read(&mut bytes) {
+        count += n;
+    }
+    count
 }

@@ -14,6 +14,7 @@ use crate::range::Span;
 use crate::refusal::{self, ALLOW, Refusal, Refusals};
 use crate::representation::{Representation, boundary};
 use crate::request::{Expectation, Method, Request};
+use crate::tally::Tally;
 use crate::target;
 
 /// What answers.
@@ -64,7 +65,7 @@ impl Site {
     }
 
     /// What `request` is answered with.
-    pub fn answer(&mut self, request: &Request<'_>, clock: &Clock) -> Answer {
+    pub fn answer(&mut self, request: &Request<'_>, clock: &Clock, tally: &mut Tally) -> Answer {
         if request.expectation == Expectation::Unknown {
             return Answer::Whole(self.refusal(Refusal::ExpectationFailed));
         }
@@ -81,14 +82,14 @@ impl Site {
             (Method::Connect | Method::Trace, _) => {
                 return Answer::Whole(self.refusal(Refusal::MethodNotAllowed));
             }
-            (Method::Options, "*") => return Answer::Whole(Rc::clone(&self.options)),
+            (Method::Options, b"*") => return Answer::Whole(Rc::clone(&self.options)),
             _ => {}
         }
         let query = match target::resolve(request.target, &mut self.path) {
             Ok(query) => query,
             Err(refusal) => return Answer::Whole(self.refusal(refusal)),
         };
-        let found = files.representation(&self.path, clock);
+        let found = files.representation(&self.path, clock, tally);
         Answer::Whole(match (request.method, found) {
             (_, Err(Miss::Refused(refusal))) => self.refusal(refusal),
             (Method::Options, _) => Rc::clone(&self.options),

@@ -8,6 +8,7 @@ use std::ffi::CStr;
 use std::fs::File;
 use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
+use std::time::Duration;
 
 use memmap2::{Mmap, MmapOptions};
 
@@ -124,6 +125,33 @@ pub(crate) fn map(file: &File, len: usize) -> io::Result<Mmap> {
     // this program loads from it: its bytes are only ever named to the kernel, where a page that is
     // gone is EFAULT and not SIGBUS. `head::Body` keeps that promise: it hands out `IoSlice`s only.
     unsafe { MmapOptions::new().len(len).map(file) }
+}
+
+/// CPU time that this thread has taken in user space and in the kernel (RUSAGE_THREAD, getrusage(2)).
+pub(crate) fn thread_times() -> (Duration, Duration) {
+    // SAFETY: `rusage` is a plain C structure for which all zeros is a valid value.
+    let mut usage: libc::rusage = unsafe { std::mem::zeroed() };
+    // SAFETY: `usage` is a live `rusage`. The call fails for wrong arguments only.
+    unsafe { libc::getrusage(libc::RUSAGE_THREAD, &raw mut usage) };
+    let duration = |time: libc::timeval| {
+        Duration::from_secs(time.tv_sec.cast_unsigned()) + Duration::from_micros(time.tv_usec.cast_unsigned())
+    };
+    (duration(usage.ru_utime), duration(usage.ru_stime))
+}
+
+/// Takes over the descriptor `fd`, which this program was started with; of standard output and standard
+/// error it takes a copy. To be called before the program opens any descriptor of its own.
+///
+/// # Errors
+/// `EBADF` if it is not open; see fcntl(2).
+pub(crate) fn inherited(fd: RawFd) -> io::Result<OwnedFd> {
+    // SAFETY: F_DUPFD_CLOEXEC reads nothing but the number.
+    let copy = owned(unsafe { libc::fcntl(fd, libc::F_DUPFD_CLOEXEC, 3) })?;
+    if fd > libc::STDERR_FILENO {
+        // SAFETY: it is open, and nobody in this program knows it.
+        drop(unsafe { OwnedFd::from_raw_fd(fd) });
+    }
+    Ok(copy)
 }
 
 fn owned(fd: RawFd) -> io::Result<OwnedFd> {

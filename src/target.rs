@@ -42,12 +42,13 @@ const QUERY_ENCODED: &AsciiSet = &CONTROLS
 /// (RFC 9112 §3.2), has a percent sign without two hexadecimal digits (RFC 3986 §2.1), an encoded
 /// NUL, or more `..` than directories. [`Refusal::NotFound`] for what cannot be or is not served:
 /// names with a slash in them and names that begin with a dot.
-pub fn resolve<'t>(target: &'t str, path: &mut Vec<u8>) -> Result<Option<&'t str>, Refusal> {
+pub fn resolve<'t>(target: &'t [u8], path: &mut Vec<u8>) -> Result<Option<&'t str>, Refusal> {
     path.clear();
-    if is_plain(target.as_bytes()) {
-        path.extend_from_slice(&target.as_bytes()[1..]);
+    if is_plain(target) {
+        path.extend_from_slice(&target[1..]);
         return Ok(None);
     }
+    let target = str::from_utf8(target).map_err(|_| Refusal::TargetInvalid)?;
     let target = if target.starts_with('/') { target } else { after_authority(target)? };
     // No form of RFC 9112 §3.2 has a fragment.
     if target.contains('#') {
@@ -163,7 +164,7 @@ mod tests {
 
     fn resolved(target: &str) -> Result<(Vec<u8>, Option<&str>), Refusal> {
         let mut path = b"left over".to_vec();
-        resolve(target, &mut path).map(|query| (path, query))
+        resolve(target.as_bytes(), &mut path).map(|query| (path, query))
     }
 
     #[track_caller]
@@ -284,11 +285,12 @@ mod tests {
                     target.push_str(PIECES[rest % PIECES.len()]);
                     rest /= PIECES.len();
                 }
-                let resolved = resolve(&target, &mut path).map(|query| query.map(str::to_owned));
+                let resolved = resolve(target.as_bytes(), &mut path).map(|query| query.map(str::to_owned));
                 // An absolute target takes the long way, and comes to the same.
                 let mut long_way = Vec::new();
                 let absolute = format!("http://a{target}");
-                let by_long_way = resolve(&absolute, &mut long_way).map(|query| query.map(str::to_owned));
+                let by_long_way =
+                    resolve(absolute.as_bytes(), &mut long_way).map(|query| query.map(str::to_owned));
                 assert_eq!(resolved, by_long_way, "{target:?}");
                 if resolved.is_ok() {
                     assert_eq!(path, long_way, "{target:?}");

@@ -6,30 +6,53 @@
 
 use std::io;
 use std::os::unix::net::UnixStream;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Barrier, mpsc};
 use std::thread;
 
-use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
-use signal_hook::consts::{SIGINT, SIGTERM};
+use rustix::thread::{CpuSet, sched_setaffinity};
+use signal_hook::consts::{SIGINT, SIGTERM, SIGUSR1};
 
+use crate::board::Board;
+use crate::budget::Budget;
 use crate::cli::Settings;
 use crate::clock::Clock;
+use crate::environment::allowed_cpus;
 use crate::failure::{Failure, cause};
 use crate::listener::Listener;
 use crate::open;
-use crate::server::{Ended, Server};
+use crate::ready::Ready;
+use crate::report::Snapshot;
+use crate::reporter::Reporter;
+use crate::server::{Ended, Occasion, Orders, Server};
 
-/// Serves as `settings` say until a signal ends it. When every worker accepts connections, `ready` is
-/// told what is served and at which URL.
+/// What all workers know of each other.
+#[derive(Debug)]
+struct Crew {
+    board: Board,
+    reporter: Reporter,
+    count: usize,
+    is_over: AtomicBool,
+}
+
+/// Serves as `settings` say until a signal ends it, or its bound is reached, and reports. When every
+/// worker accepts connections, `announce` is told.
 ///
 /// # Errors
-/// A sentence about what could not be had at start, or about a worker whose waiting failed.
-pub fn serve(settings: &Settings, ready: impl FnOnce(&str, &str)) -> Result<Ended, Failure> {
+/// A sentence about what could not be had at start, about a worker whose waiting failed, or about a
+/// report that could not be put where it belongs.
+pub fn serve(
+    settings: &Settings,
+    announce: impl FnOnce(&Ready<'_>) -> Result<(), Failure>,
+) -> Result<Ended, Failure> {
     let count = match settings.workers {
         0 => thread::available_parallelism().map_err(|error| system("cannot count the cores", &error))?.get(),
         count => count,
     };
-    let cpus = if settings.pin { allowed_cpus()? } else { Vec::new() };
+    let cpus = match settings.pin {
+        true => allowed_cpus().map_err(|error| system("cannot --pin workers", &error))?,
+        false => Vec::new(),
+    };
     let cpu_of = |index: usize| (!cpus.is_empty()).then(|| cpus[index % cpus.len()]);
 
     // What is wrong with the site is said before anything listens, and a body is read only once: it may
@@ -40,48 +63,64 @@ pub fn serve(settings: &Settings, ready: impl FnOnce(&str, &str)) -> Result<Ende
         1 => vec![Listener::bind(&settings.address, settings.backlog)?],
         _ => Listener::bind_shared(&settings.address, settings.backlog, count)?,
     };
-    let url = format!("http://{}/", listeners[0].address());
+    let ready = Ready { summary: &summary, address: listeners[0].address(), serve: &settings.serve };
     let first = listeners.remove(0);
+    let reporter = Reporter::start(settings)?;
+    let crew = Arc::new(Crew { board: Board::new(count), reporter, count, is_over: AtomicBool::new(false) });
+    let budget = settings.max_requests.map(Budget::new);
 
     let all_started = Arc::new(Barrier::new(count));
     let (reports, started) = mpsc::channel();
     let mut others = Vec::new();
     for (index, listener) in (1..).zip(listeners) {
         let (settings, reports, all_started) = (settings.clone(), reports.clone(), Arc::clone(&all_started));
-        let cpu = cpu_of(index);
+        let (crew, budget, cpu) = (Arc::clone(&crew), budget.clone(), cpu_of(index));
         let worker = move || {
-            let server = start(&settings, listener, cpu);
+            let server = start(&settings, listener, budget, cpu);
             // Whoever waits for the reports has returned only if the whole program ends.
             let _ = reports.send(server.as_ref().map(|_| ()).map_err(Failure::clone));
             let mut server = server?;
             all_started.wait();
-            run(&mut server)
+            run(&mut server, index, &crew)
         };
         others.push(thread::Builder::new().spawn(worker).map_err(|error| {
             Failure::refused(format!("cannot start --workers {count}: {} (try fewer)", cause(&error)))
         })?);
     }
     drop(reports);
-    let mut server = start(settings, first, cpu_of(0))?;
+    let mut server = start(settings, first, budget, cpu_of(0))?;
     for _ in 1..count {
         started.recv().map_err(|_| Failure::refused("a worker ended before it began"))??;
     }
-    ready(&summary, &url);
+    announce(&ready)?;
     all_started.wait();
 
-    let mut ended = run(&mut server);
-    for worker in others {
-        match worker.join().unwrap_or_else(|_| Err(Failure::refused("a worker has panicked"))) {
-            Ok(Ended::InOrder) => {}
-            other if ended.is_ok() => ended = other,
-            _ => {}
+    let mut snapshots = Vec::with_capacity(count);
+    let mut outcome = Ok(Ended::InOrder);
+    let first = run(&mut server, 0, &crew);
+    let joined = others
+        .into_iter()
+        .map(|worker| worker.join().unwrap_or_else(|_| Err(Failure::refused("a worker has panicked"))));
+    for ended in std::iter::once(first).chain(joined) {
+        let ended = ended.map(|(ended, snapshot)| {
+            snapshots.push(snapshot);
+            ended
+        });
+        if outcome == Ok(Ended::InOrder) {
+            outcome = ended;
         }
     }
-    ended
+    crew.reporter.at_end(&snapshots)?;
+    outcome
 }
 
 /// Makes this thread a worker.
-fn start(settings: &Settings, listener: Listener, cpu: Option<usize>) -> Result<Server, Failure> {
+fn start(
+    settings: &Settings,
+    listener: Listener,
+    budget: Option<Budget>,
+    cpu: Option<usize>,
+) -> Result<Server, Failure> {
     if let Some(cpu) = cpu {
         let mut set = CpuSet::new();
         set.set(cpu);
@@ -89,35 +128,65 @@ fn start(settings: &Settings, listener: Listener, cpu: Option<usize>) -> Result<
     }
     let clock = Clock::start();
     let (site, _) = open::site(settings, &clock)?;
-    let stop = stop_on_signals().map_err(|error| system("cannot handle signals", &error))?;
-    Server::new(listener, site, clock, mio::net::UnixStream::from_std(stop)).map_err(|error| {
+    let signals = |signals: &[i32]| {
+        let socket = on_signals(signals).map_err(|error| system("cannot handle signals", &error))?;
+        Ok(mio::net::UnixStream::from_std(socket))
+    };
+    let orders = Orders {
+        stop: signals(&[SIGINT, SIGTERM])?,
+        report: signals(&[SIGUSR1])?,
+        duration: settings.duration,
+        budget,
+        is_metered: settings.meter,
+    };
+    Server::new(listener, site, clock, orders).map_err(|error| {
         let advice = "allow more open files with ulimit -n, or try fewer --workers";
         Failure::refused(format!("cannot wait for events: {} ({advice})", cause(&error)))
     })
 }
 
-/// Serves; if the waiting itself fails, the other workers are asked to end in order.
-fn run(server: &mut Server) -> Result<Ended, Failure> {
-    server.run().map_err(|error| {
-        // The failure is told in any case.
-        let _ = signal_hook::low_level::raise(SIGTERM);
-        system("waiting for events failed", &error)
-    })
+/// Serves, and does on the way what has to be done; what it has done in the end. If the waiting itself
+/// fails, the other workers are asked to end in order.
+fn run(server: &mut Server, index: usize, crew: &Crew) -> Result<(Ended, Snapshot), Failure> {
+    // The end is asked for as it is from outside, which reaches all workers.
+    let end_all = || {
+        if !crew.is_over.swap(true, Ordering::Relaxed) {
+            // It fails for no signal that there is.
+            let _ = signal_hook::low_level::raise(SIGTERM);
+        }
+    };
+    loop {
+        match server.run() {
+            Ok(Occasion::Report(count)) => {
+                for _ in 0..count {
+                    if let Some(snapshots) = crew.board.post(index, server.snapshot()) {
+                        crew.reporter.on_demand(&snapshots);
+                    }
+                }
+            }
+            Ok(Occasion::Second(now, pulse)) => {
+                if let Some(sum) = crew.board.beat(index, now, pulse) {
+                    crew.reporter.meter(&sum, crew.count);
+                }
+            }
+            Ok(Occasion::Over) => end_all(),
+            Ok(Occasion::Ended(ended)) => return Ok((ended, server.snapshot())),
+            Err(error) => {
+                end_all();
+                return Err(system("waiting for events failed", &error));
+            }
+        }
+    }
 }
 
-/// The CPUs on which this program may run.
-fn allowed_cpus() -> Result<Vec<usize>, Failure> {
-    let set = sched_getaffinity(None).map_err(|error| system("cannot --pin workers", &error.into()))?;
-    Ok((0..CpuSet::MAX_CPU).filter(|&cpu| set.is_set(cpu)).collect())
-}
-
-/// A socket from which a byte can be read for each SIGINT or SIGTERM. Having a handler is also what
-/// makes them count for process 1.
-fn stop_on_signals() -> io::Result<UnixStream> {
+/// A socket from which a byte can be read for each of these signals. Having a handler is also what makes
+/// them count for process 1.
+fn on_signals(signals: &[i32]) -> io::Result<UnixStream> {
     let (receiver, sender) = UnixStream::pair()?;
     receiver.set_nonblocking(true)?;
-    signal_hook::low_level::pipe::register(SIGINT, sender.try_clone()?)?;
-    signal_hook::low_level::pipe::register(SIGTERM, sender)?;
+    for &signal in signals {
+        signal_hook::low_level::pipe::register(signal, sender.try_clone()?)?;
+    }
     Ok(receiver)
 }
 

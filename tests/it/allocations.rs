@@ -10,7 +10,7 @@ use std::time::Instant;
 use tared::clock::Clock;
 use tared::files::TRUST;
 use tared::listener::{Address, Listener};
-use tared::server::{Ended, Server};
+use tared::server::{Ended, Occasion, Orders, Server};
 use tared::{cli, open};
 
 use crate::server::{PATIENCE, fixtures};
@@ -40,9 +40,14 @@ fn count_allocations(args: &[&str], target: &str, requests: usize) -> u64 {
     let (site, _) = open::site(&settings, &clock).unwrap();
     let listener = Listener::bind(&Address::Host("127.0.0.1".into(), 0), 16).unwrap();
     let address = listener.address();
-    let (stop, mut stopper) = UnixStream::pair().unwrap();
-    stop.set_nonblocking(true).unwrap();
-    let mut server = Server::new(listener, site, clock, mio::net::UnixStream::from_std(stop)).unwrap();
+    let signals = || {
+        let (signals, sender) = UnixStream::pair().unwrap();
+        signals.set_nonblocking(true).unwrap();
+        (mio::net::UnixStream::from_std(signals), sender)
+    };
+    let ((stop, mut stopper), (report, _reporter)) = (signals(), signals());
+    let orders = Orders { stop, report, duration: None, budget: None, is_metered: false };
+    let mut server = Server::new(listener, site, clock, orders).unwrap();
 
     let request = format!("GET {target} HTTP/1.1\r\nHost: a\r\nUser-Agent: test\r\n\r\n");
     let client = thread::spawn(move || {
@@ -62,7 +67,8 @@ fn count_allocations(args: &[&str], target: &str, requests: usize) -> u64 {
         drop(stream);
         stopper.write_all(&[0]).unwrap();
     });
-    let info = allocation_counter::measure(|| assert_eq!(server.run().unwrap(), Ended::InOrder));
+    let info =
+        allocation_counter::measure(|| assert_eq!(server.run().unwrap(), Occasion::Ended(Ended::InOrder)));
     client.join().unwrap();
     info.count_total
 }

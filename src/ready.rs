@@ -1,0 +1,111 @@
+//! Telling that connections are accepted: a line for people, and one for scripts.
+
+use std::fs::{self, File};
+use std::io::{self, Write};
+use std::net::SocketAddr;
+use std::os::fd::RawFd;
+use std::path::{Path, PathBuf};
+
+use serde::Serialize;
+
+use crate::cli::Serve;
+use crate::failure::{Failure, cause};
+use crate::output;
+use crate::sys;
+
+/// What is served, and where.
+#[derive(Debug)]
+pub struct Ready<'r> {
+    /// In a few words.
+    pub summary: &'r str,
+    /// The address, with the real port.
+    pub address: SocketAddr,
+    /// What is served.
+    pub serve: &'r Serve,
+}
+
+/// As scripts are told of it.
+#[derive(Serialize)]
+struct Line {
+    address: String,
+    port: u16,
+    pid: u32,
+    mode: &'static str,
+    /// JSON is Unicode; a path need not be, and then is told as well as it can be.
+    root: Option<String>,
+    version: &'static str,
+}
+
+/// Who else is told than the reader of standard output.
+#[derive(Debug, Default)]
+pub struct Heralds {
+    file: Option<PathBuf>,
+    fd: Option<File>,
+}
+
+impl Heralds {
+    /// To a file, to a descriptor that this program was started with, or to both. To be made before any
+    /// other descriptor is opened.
+    ///
+    /// # Errors
+    /// A sentence about what cannot be written to.
+    pub fn new(file: Option<PathBuf>, fd: Option<RawFd>) -> Result<Self, Failure> {
+        let fd = fd.map(|fd| sys::inherited(fd).map_err(|error| (fd, error))).transpose();
+        let fd = fd.map_err(|(fd, error)| {
+            Failure::refused(format!(
+                "cannot write to --ready-fd {fd}: {} (open it for this program, as in {fd}>FILE)",
+                cause(&error)
+            ))
+        })?;
+        if let Some(path) = &file {
+            output::check(path).map_err(|error| unwritable(path, &error))?;
+        }
+        Ok(Self { file, fd: fd.map(File::from) })
+    }
+
+    /// Tells everybody.
+    ///
+    /// # Errors
+    /// A sentence about what could not be written to.
+    pub fn tell(self, ready: &Ready<'_>) -> Result<(), Failure> {
+        let version = env!("CARGO_PKG_VERSION");
+        let mut stdout = io::stdout().lock();
+        // Nobody may be reading it; serving does not depend on it.
+        let _ = writeln!(stdout, "tared {version} {} on http://{}/", ready.summary, ready.address)
+            .and_then(|()| stdout.flush());
+        drop(stdout);
+        let (mode, root) = match ready.serve {
+            Serve::Directory { path, .. } => {
+                let root = fs::canonicalize(path).unwrap_or_else(|_| path.clone());
+                ("directory", Some(root.to_string_lossy().into_owned()))
+            }
+            Serve::Fixed { .. } => ("fixed", None),
+        };
+        let line = Line {
+            address: ready.address.ip().to_string(),
+            port: ready.address.port(),
+            pid: std::process::id(),
+            mode,
+            root,
+            version,
+        };
+        let line = serde_json::to_string(&line).expect("it is text and numbers") + "\n";
+        if let Some(path) = &self.file {
+            output::write(path, &line).map_err(|error| unwritable(path, &error))?;
+        }
+        if let Some(mut file) = self.fd {
+            file.write_all(line.as_bytes()).map_err(|error| {
+                Failure::refused(format!(
+                    "cannot write to --ready-fd: {} (open it for writing)",
+                    cause(&error)
+                ))
+            })?;
+        }
+        Ok(())
+    }
+}
+
+fn unwritable(path: &Path, error: &io::Error) -> Failure {
+    let path = path.display();
+    Failure::refused(format!("cannot write --ready-file '{path}': {} (try another file)", cause(error)))
+}

@@ -1,0 +1,285 @@
+//! What one worker has counted: plain integers on its own memory, added to where the counted things
+//! happen. Nobody else looks at them while it serves; a report is made from a copy.
+
+use std::ops::AddAssign;
+
+use crate::request::{Dialect, Method};
+
+/// Status classes of final responses, from 2xx on.
+pub const CLASSES: usize = 4;
+
+/// Methods that are told apart, and behind them heads of which none could be read.
+const METHODS: usize = 7;
+const REFUSED: usize = METHODS - 1;
+
+/// A kind of system call, by the name that the kernel has for it.
+///
+/// `Close` and `EpollCtl` are those of clients. What the memory allocator and the C library ask of the
+/// kernel is theirs, and not counted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[allow(missing_docs)]
+pub enum Call {
+    EpollWait,
+    EpollCtl,
+    Accept4,
+    RecvFrom,
+    SendTo,
+    Writev,
+    SendFile,
+    Shutdown,
+    Close,
+    Openat2,
+    Openat,
+    Readlinkat,
+    Statx,
+    Pread64,
+    Mmap,
+}
+
+impl Call {
+    /// Every kind's name, in the order of the enum.
+    pub const NAMES: [&str; 15] = [
+        "epoll_wait",
+        "epoll_ctl",
+        "accept4",
+        "recvfrom",
+        "sendto",
+        "writev",
+        "sendfile",
+        "shutdown",
+        "close",
+        "openat2",
+        "openat",
+        "readlinkat",
+        "statx",
+        "pread64",
+        "mmap",
+    ];
+}
+
+/// System calls by kind.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Calls([u64; Call::NAMES.len()]);
+
+impl Calls {
+    /// One of them is being made.
+    pub fn count(&mut self, call: Call) {
+        self.0[call as usize] += 1;
+    }
+
+    /// Those of one kind.
+    pub fn of(&self, call: Call) -> u64 {
+        self.0[call as usize]
+    }
+
+    /// All kinds together.
+    pub fn total(&self) -> u64 {
+        self.0.iter().sum()
+    }
+
+    /// Those that send.
+    pub fn sends(&self) -> u64 {
+        self.of(Call::SendTo) + self.of(Call::Writev) + self.of(Call::SendFile)
+    }
+
+    /// Every kind by its name.
+    pub fn named(&self) -> impl Iterator<Item = (&'static str, u64)> {
+        Call::NAMES.into_iter().zip(self.0)
+    }
+}
+
+/// Why a connection ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Ending {
+    /// The client closed its side and is owed nothing more.
+    ByClient,
+    /// We closed it, behind its last response.
+    ByServer,
+    /// It was reset, or its client vanished.
+    Reset,
+    /// Something took too long.
+    TimedOut,
+}
+
+/// What became of the connections.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Connections {
+    /// Accepted since the start.
+    pub accepted: u64,
+    /// The most that were open at a time.
+    pub peak: u64,
+    /// Ended as [`Ending::ByClient`].
+    pub by_client: u64,
+    /// Ended as [`Ending::ByServer`].
+    pub by_server: u64,
+    /// Ended as [`Ending::Reset`].
+    pub reset: u64,
+    /// Ended as [`Ending::TimedOut`].
+    pub timed_out: u64,
+    /// Of the ended ones, those to which a part of a response was still owed.
+    pub aborted: u64,
+    /// How often accepting rested since descriptors or memory had run out.
+    pub rests: u64,
+}
+
+/// What is counted of a request when it has been answered.
+#[derive(Clone, Copy, Debug)]
+pub struct Asked {
+    /// Its method.
+    pub method: Method,
+    /// How it spoke.
+    pub dialect: Dialect,
+    /// Bytes of its head.
+    pub head_len: usize,
+}
+
+/// The counters.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Tally {
+    /// By method, and behind it by status class.
+    answered: [u64; 32],
+    /// By whether the connection stayed open, and by dialect.
+    spoken: [[u64; Dialect::COUNT]; 2],
+    /// Bytes of all heads that could be read.
+    pub head_bytes: u64,
+    /// How often requests were answered that came together.
+    pub batches: u64,
+    /// The most that came together.
+    pub depth_max: u64,
+    /// Bytes received.
+    pub bytes_received: u64,
+    /// Bytes sent.
+    pub bytes_sent: u64,
+    /// Sends of which the socket took a part or nothing.
+    pub sends_short: u64,
+    /// Files that were served as they were cached.
+    pub cache_hits: u64,
+    /// Files that were opened and made into an entry.
+    pub cache_fills: u64,
+    /// Connections.
+    pub connections: Connections,
+    /// System calls.
+    pub calls: Calls,
+}
+
+impl Tally {
+    /// A request was answered with a status of `class` (0 is 2xx).
+    pub fn count_answer(&mut self, asked: Asked, class: usize, is_kept: bool) {
+        self.answered[row(asked.method as usize, class)] += 1;
+        self.spoken[usize::from(is_kept)][asked.dialect.index()] += 1;
+        self.head_bytes += asked.head_len as u64;
+    }
+
+    /// A head, or the body behind it, was refused for its form.
+    pub fn count_refused(&mut self, class: usize) {
+        self.answered[row(REFUSED, class)] += 1;
+    }
+
+    /// `depth` requests that came together have been answered.
+    pub fn count_batch(&mut self, depth: u64) {
+        self.batches += 1;
+        self.depth_max = self.depth_max.max(depth);
+    }
+
+    /// Of `offered` bytes the socket took `taken`.
+    pub fn count_send(&mut self, offered: usize, taken: usize) {
+        self.bytes_sent += taken as u64;
+        self.sends_short += u64::from(taken < offered);
+    }
+
+    /// A connection has ended; `is_owed` says that a response was not sent to its end.
+    pub fn count_ending(&mut self, ending: Ending, is_owed: bool) {
+        let count = match ending {
+            Ending::ByClient => &mut self.connections.by_client,
+            Ending::ByServer => &mut self.connections.by_server,
+            Ending::Reset => &mut self.connections.reset,
+            Ending::TimedOut => &mut self.connections.timed_out,
+        };
+        *count += 1;
+        self.connections.aborted += u64::from(is_owed);
+        self.calls.count(Call::Close);
+    }
+
+    /// Requests answered, those refused for their form among them.
+    pub fn requests(&self) -> u64 {
+        self.answered.iter().sum()
+    }
+
+    /// Requests whose head could not be read, or whose body broke the grammar.
+    pub fn refused(&self) -> u64 {
+        self.of_row(REFUSED)
+    }
+
+    /// Requests answered with a status of `class`.
+    pub fn of_class(&self, class: usize) -> u64 {
+        (0..METHODS).map(|method| self.answered[row(method, class)]).sum()
+    }
+
+    /// Requests with `method`.
+    pub fn of_method(&self, method: Method) -> u64 {
+        self.of_row(method as usize)
+    }
+
+    /// Requests behind which the connection stayed open.
+    pub fn kept(&self) -> u64 {
+        self.spoken[1].iter().sum()
+    }
+
+    /// Requests whose dialect is as `is_so` says.
+    pub fn spoken(&self, is_so: impl Fn(Dialect) -> bool) -> u64 {
+        let by_dialect = self.spoken.iter().flat_map(|counts| counts.iter().zip(Dialect::all()));
+        by_dialect.filter(|&(_, dialect)| is_so(dialect)).map(|(count, _)| count).sum()
+    }
+
+    fn of_row(&self, method: usize) -> u64 {
+        (0..CLASSES).map(|class| self.answered[row(method, class)]).sum()
+    }
+
+    /// Bytes moved in either direction: it grows with everything that a client has us do.
+    pub fn bytes(&self) -> u64 {
+        self.bytes_received + self.bytes_sent
+    }
+}
+
+/// Of several workers. What was the most at a time of each is, for connections, added up too: all of them
+/// together had at the most so many.
+impl AddAssign<&Tally> for Tally {
+    fn add_assign(&mut self, other: &Tally) {
+        add_all(&mut self.answered, &other.answered);
+        add_all(self.spoken.as_flattened_mut(), other.spoken.as_flattened());
+        self.head_bytes += other.head_bytes;
+        self.batches += other.batches;
+        self.depth_max = self.depth_max.max(other.depth_max);
+        self.bytes_received += other.bytes_received;
+        self.bytes_sent += other.bytes_sent;
+        self.sends_short += other.sends_short;
+        self.cache_hits += other.cache_hits;
+        self.cache_fills += other.cache_fills;
+        self.connections += other.connections;
+        add_all(&mut self.calls.0, &other.calls.0);
+    }
+}
+
+impl AddAssign for Connections {
+    fn add_assign(&mut self, other: Connections) {
+        self.accepted += other.accepted;
+        self.peak += other.peak;
+        self.by_client += other.by_client;
+        self.by_server += other.by_server;
+        self.reset += other.reset;
+        self.timed_out += other.timed_out;
+        self.aborted += other.aborted;
+        self.rests += other.rests;
+    }
+}
+
+/// Where a method and a class are counted. It is always within the array, and the compiler sees it.
+fn row(method: usize, class: usize) -> usize {
+    (method * CLASSES + class) % 32
+}
+
+fn add_all(sums: &mut [u64], others: &[u64]) {
+    for (sum, other) in sums.iter_mut().zip(others) {
+        *sum += other;
+    }
+}
