@@ -8,11 +8,10 @@ import string
 from collections.abc import Callable
 
 from .documents import Document
+from .places import SETTINGS
 from .process import Server, Stage, start_on_free_port
-from .servers import REPOSITORY, Contender
+from .servers import Contender
 from .tools import H2O, LIGHTTPD, NGINX, STATIC_WEB_SERVER, STATICO, Tool, version_of
-
-SETTINGS = REPOSITORY / "scripts/peers"
 
 ArgvFor = Callable[[Stage, int], list]  # from the port
 
