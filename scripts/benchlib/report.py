@@ -227,7 +227,8 @@ def header(names: list[str], figures: list[str]) -> list[str]:
 
 
 def line(cells: list[str]) -> str:
-    return f"| {' | '.join(cells)} |"
+    # What a program said when it failed may have several lines.
+    return f"| {' | '.join(' '.join(cell.split()) for cell in cells)} |"
 
 
 def with_range(values: list[float]) -> str:

@@ -41,18 +41,19 @@ class Trial:
 
 def attempt(load: Load, url: str, servers: list[Server], seconds: int, cpus: Cpus) -> Trial:
     """`servers` are all who are clocked; the client goes to `url`, which is of one of them."""
-    busy_before_s, began_s = busy_s(cpus), time.monotonic()
     clocks_before = {server.name: read_clocks(server.process.pid) for server in servers}
     client_before_s = ended_children_cpu_s()
-    client_began_s = time.monotonic()
+    # Nothing of ours between these: reading the clocks of a few dozen processes is
+    # a disturbance of its own to a short run.
+    busy_before_s, began_s = busy_s(cpus), time.monotonic()
     outcome = run_client(load, url, seconds, cpus.client)
-    elapsed_s = time.monotonic() - client_began_s
+    elapsed_s, meanwhile_s = time.monotonic() - began_s, busy_s(cpus) - busy_before_s
     client_cpu_s = ended_children_cpu_s() - client_before_s
     if ended := [sentence for server in servers for sentence in why_ended(server)]:
         return Trial(outcome, elapsed_s, client_cpu_s=client_cpu_s, failures=[*outcome.failures, *ended])
     spent = {server.name: read_clocks(server.process.pid).since(clocks_before[server.name]) for server in servers}
-    others_s = busy_s(cpus) - busy_before_s - client_cpu_s - sum(each.total_s for each in spent.values())
-    available_s = (time.monotonic() - began_s) * len(cpus.server | cpus.client)
+    others_s = meanwhile_s - client_cpu_s - sum(each.total_s for each in spent.values())
+    available_s = elapsed_s * len(cpus.server | cpus.client)
     failures = list(outcome.failures) if outcome.requests else [*outcome.failures, "no request was answered"]
     return Trial(outcome, elapsed_s, spent, client_cpu_s, max(0.0, others_s / available_s), failures)
 
