@@ -207,9 +207,13 @@ def http_proxy_front(name: str, persistence: str) -> Front:
     return Front(name, (NODE, HTTP_PROXY), argv_for)
 
 
-def haproxy_argv(stage: Stage, port: int, upstream_port: int) -> list:
-    # -db: in the foreground, one process.
-    return [HAPROXY.path, "-db", "-f", settings(stage, "haproxy.cfg", port, upstream_port=str(upstream_port))]
+def haproxy_front(name: str, reuse: str) -> Front:
+    def argv_for(stage: Stage, port: int, upstream_port: int) -> list:
+        filled = settings(stage, "haproxy.cfg", port, upstream_port=str(upstream_port), reuse=reuse)
+        # In the foreground, one process.
+        return [HAPROXY.path, "-db", "-f", filled]
+
+    return Front(name, (HAPROXY,), argv_for)
 
 
 FRONTS = (
@@ -221,5 +225,6 @@ FRONTS = (
         keepalive="keepalive 100;",
         persistence='proxy_http_version 1.1; proxy_set_header Connection "";',
     ),
-    Front("haproxy", (HAPROXY,), haproxy_argv),
+    haproxy_front("haproxy", "safe"),
+    haproxy_front("haproxy, kept upstream", "always"),
 )

@@ -179,8 +179,9 @@ def table(lines: list[Line]) -> str:
 
 NOTES = (
     "CPU is of one request, user and system; medians of all rounds (lowest–highest). Proxy and upstream share one CPU, "
-    "ab has another; of what the two spend, `of it upstream` is the upstream's share. `kept upstream` keeps the "
-    "connections behind the proxy; HAProxy does so by itself. The bodies are compared byte by byte before, and by "
+    "ab has another; of what the two spend, `of it upstream` is the upstream's share. `kept upstream` shares "
+    "kept connections behind the proxy among all clients; HAProxy by itself does so from a client's second request on. "
+    "The bodies are compared byte by byte before, and by "
     "their length in each of the requests."
 )
 
