@@ -17,4 +17,5 @@ figures    what is not CPU time: instructions, memory, start, size
 verdicts   ratios within a round, and whether the bar is kept
 report     Markdown and JSON
 chart      the picture
+scenarios  the four comparisons, built of the same parts
 """

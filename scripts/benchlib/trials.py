@@ -41,6 +41,8 @@ class Trial:
 
 def attempt(load: Load, url: str, servers: list[Server], seconds: int, cpus: Cpus) -> Trial:
     """`servers` are all who are clocked; the client goes to `url`, which is of one of them."""
+    if ended := why_any_ended(servers):
+        return Trial(Outcome(0, 0.0, []), failures=ended)
     clocks_before = {server.name: read_clocks(server.process.pid) for server in servers}
     client_before_s = ended_children_cpu_s()
     # Nothing of ours between these: reading the clocks of a few dozen processes is
@@ -49,13 +51,17 @@ def attempt(load: Load, url: str, servers: list[Server], seconds: int, cpus: Cpu
     outcome = run_client(load, url, seconds, cpus.client)
     elapsed_s, meanwhile_s = time.monotonic() - began_s, busy_s(cpus) - busy_before_s
     client_cpu_s = ended_children_cpu_s() - client_before_s
-    if ended := [sentence for server in servers for sentence in why_ended(server)]:
+    if ended := why_any_ended(servers):
         return Trial(outcome, elapsed_s, client_cpu_s=client_cpu_s, failures=[*outcome.failures, *ended])
     spent = {server.name: read_clocks(server.process.pid).since(clocks_before[server.name]) for server in servers}
     others_s = meanwhile_s - client_cpu_s - sum(each.total_s for each in spent.values())
     available_s = elapsed_s * len(cpus.server | cpus.client)
     failures = list(outcome.failures) if outcome.requests else [*outcome.failures, "no request was answered"]
     return Trial(outcome, elapsed_s, spent, client_cpu_s, max(0.0, others_s / available_s), failures)
+
+
+def why_any_ended(servers: list[Server]) -> list[str]:
+    return [sentence for server in servers for sentence in why_ended(server)]
 
 
 def ended_children_cpu_s() -> float:

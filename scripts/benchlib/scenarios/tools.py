@@ -45,6 +45,7 @@ class Line:
     elapsed_s: float = 0.0  # the whole life of the tool
     client_busy: float = 0.0
     server_busy: float = 0.0
+    others_busy: float = 0.0  # of both CPUs
     server_us: float = 0.0
     client_us: float = 0.0
     bottleneck: str = ""
@@ -132,6 +133,7 @@ def line_of(named: Line, trial: Trial, counted: int | None) -> Line:
         elapsed_s=trial.elapsed_s,
         client_busy=trial.client_busy,
         server_busy=trial.server_busy,
+        others_busy=trial.others_busy,
         server_us=trial.server_cpu_s * 1e6 / requests if requests else 0.0,
         client_us=trial.client_cpu_us if requests else 0.0,
         bottleneck=WHO[bottleneck([trial])],
@@ -150,7 +152,7 @@ WHO = {"client": "tool", "server": "server", "both": "both", "neither": "neither
 
 
 def table(lines: list[Line]) -> str:
-    figures = ["answered", "kept alive", "seconds", "requests/s", "tared: requests", "tool", "server", "tool µs", "server µs"]
+    figures = ["answered", "kept alive", "seconds", "requests/s", "tared: requests", "tool", "server", "others", "tool µs", "server µs"]
     rendered = header(["keep-alive", "connections", "tool"], [*figures, "bottleneck", "remarks"])
     for each in lines:
         names = ["yes" if each.keeps_alive else "no", f"{each.connections:,}", each.tool]
@@ -169,6 +171,7 @@ def table(lines: list[Line]) -> str:
                     NONE if each.counted is None else f"{each.counted:,}",
                     f"{each.client_busy:.0%}",
                     f"{each.server_busy:.0%}",
+                    f"{each.others_busy:.0%}",
                     significant(each.client_us),
                     significant(each.server_us),
                     each.bottleneck,
