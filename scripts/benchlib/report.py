@@ -8,9 +8,9 @@ import statistics
 
 from .console import Refusal
 from .figures import Figure
+from .places import CACHE, REPOSITORY
 from .rounds import RowResult, Run
 from .rows import Row
-from .servers import REPOSITORY
 from .verdicts import DISTURBED_SHARE, Verdict, bottleneck, cheapest, clean_runs, judge, median_cpu_us
 
 NONE = "-"
@@ -200,11 +200,19 @@ def render_figures(report: Report) -> str:
 
 
 def render_commands(report: Report) -> str:
-    commands: dict[str, None] = {}
-    for _, result in report.rows:
-        for argv in result.commands.values():
-            commands[shlex.join(argv).replace(str(report.scratch), "SCRATCH").replace(f"{REPOSITORY}/", "")] = None
-    return "\n".join(["```", *commands, "```"])
+    return show_commands([argv for _, result in report.rows for argv in result.commands.values()], report.scratch)
+
+
+def show_commands(commands: list[list[str]], scratch: pathlib.Path) -> str:
+    """Each once, and without what is of this machine only."""
+    lines = [
+        shlex.join(argv)
+        .replace(str(scratch), "SCRATCH")
+        .replace(f"{REPOSITORY}/", "")
+        .replace(str(CACHE), "CACHE")
+        for argv in commands
+    ]
+    return "\n".join(["```", *dict.fromkeys(lines), "```"])
 
 
 def render_failures(report: Report) -> str:
@@ -219,7 +227,8 @@ def header(names: list[str], figures: list[str]) -> list[str]:
 
 
 def line(cells: list[str]) -> str:
-    return f"| {' | '.join(cells)} |"
+    # What a program said when it failed may have several lines.
+    return f"| {' | '.join(' '.join(cell.split()) for cell in cells)} |"
 
 
 def with_range(values: list[float]) -> str:
