@@ -15,6 +15,7 @@
 //!
 //! # The path of one request
 //! - [`server`]: wait, tick the clock, token → connection
+//! - [`deadlines`]: how long a client is waited for
 //! - [`table`]: the open connections under tokens that never come again
 //! - [`conn`]: one client's life: the only read and the only write
 //! - [`pool`]: reusable parser slots
@@ -76,6 +77,7 @@ pub mod budget;
 pub mod cli;
 pub mod clock;
 pub mod conn;
+pub mod deadlines;
 pub mod environment;
 pub mod failure;
 pub mod files;
