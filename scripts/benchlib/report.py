@@ -11,9 +11,14 @@ from .figures import Figure
 from .places import CACHE, REPOSITORY
 from .rounds import RowResult, Run
 from .rows import Row
-from .verdicts import DISTURBED_SHARE, Verdict, bottleneck, cheapest, clean_runs, judge, median_cpu_us
+from .verdicts import DISTURBED_SHARE, Verdict, bottleneck, cheapest, clean_runs, floor_of, judge, median_cpu_us
 
 NONE = "-"
+
+FLOOR_AT_BAR = (
+    "The floor at a bar is what the better floor measures there: it has no parser and no heads to choose from, so that "
+    "where it misses a bar the kernel's part of a request alone does, here and today."
+)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -82,14 +87,16 @@ def markdown(report: Report) -> str:
 
 
 def render_bars(report: Report) -> str:
-    lines = header(["row", "work", "server", "bar"], ["measured", "", "cheapest correct one"])
+    lines = header(["row", "work", "server", "bar"], ["measured", "", "the floor at it", "cheapest correct one"])
     for row, result in report.rows:
         best = cheapest_served(row, result)
         for verdict in judge(row, result):
             measured = with_range(verdict.ratios) if verdict.ratios else verdict.why_not
-            lines.append(
-                line([row.id, row.title, verdict.contender, verdict.bar, measured, kept_or_missed(verdict.kept), best])
-            )
+            kept = kept_or_missed(verdict.kept)
+            lowest = floor_of(row, result, verdict)
+            floor = with_range(lowest) if lowest else NONE
+            lines.append(line([row.id, row.title, verdict.contender, verdict.bar, measured, kept, floor, best]))
+    lines += ["", FLOOR_AT_BAR]
     return "\n".join(lines)
 
 
