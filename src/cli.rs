@@ -12,9 +12,9 @@ use clap::error::ErrorKind;
 use clap::parser::ValueSource;
 use clap::{ArgMatches, Args, Command, FromArgMatches};
 
+use crate::address::{Address, address};
 use crate::failure::Failure;
 use crate::head::{Field, Status};
-use crate::listener::Address;
 use crate::mime;
 
 /// What tared is asked to do.
@@ -246,33 +246,6 @@ fn values(values: Vec<String>, id: &str, matches: &ArgMatches) -> Vec<String> {
         return values.iter().flat_map(|value| value.lines()).map(str::to_owned).collect();
     }
     values
-}
-
-fn address(text: &str) -> Result<Address, Failure> {
-    let refuse = |cause: &str| {
-        Failure::usage(format!("--listen '{text}': {cause} (try HOST:PORT, as in --listen 127.0.0.1:8080)"))
-    };
-    let (host, port) = text.rsplit_once(':').ok_or_else(|| refuse("there is no port"))?;
-    let port = match port.parse::<u16>() {
-        Ok(port) if port_is_plain(text, host) => port,
-        _ => return Err(refuse("the port is no number from 0 to 65535")),
-    };
-    let is_bracketed = host.starts_with('[') && host.ends_with(']');
-    match host.strip_prefix('[').and_then(|host| host.strip_suffix(']')) {
-        _ if host.is_empty() => Ok(Address::Every(port)),
-        Some(v6) if v6.parse::<std::net::Ipv6Addr>().is_ok() => Ok(Address::Host(v6.to_owned(), port)),
-        _ if is_bracketed || host.contains(['[', ']']) => {
-            Err(refuse("what stands in brackets is no IPv6 address"))
-        }
-        _ if host.contains(':') => Err(refuse("an IPv6 address stands in brackets, as in [::1]:8080")),
-        _ if host.contains(|c: char| c.is_whitespace() || c == '/') => Err(refuse("this is no host")),
-        _ => Ok(Address::Host(host.to_owned(), port)),
-    }
-}
-
-/// `parse` takes a plus sign, which no port has.
-fn port_is_plain(text: &str, host: &str) -> bool {
-    text[host.len() + 1..].bytes().all(|byte| byte.is_ascii_digit())
 }
 
 fn backlog(text: &str) -> Result<u32, Failure> {

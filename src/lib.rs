@@ -9,10 +9,12 @@
 //! - [`cli`]: what was typed → what it means
 //! - [`workers`]: one loop, or several that share nothing but the address
 //! - [`open`]: what is to be served → the site, opened
-//! - [`listener`]: bind, socket options, accepting in bounded bites
+//! - [`address`]: where to listen, as it is typed
+//! - [`bind`]: address → listening sockets
 //! - [`failure`]: one sentence and an exit status
 //!
 //! # The path of one request
+//! - [`listener`]: accepting in bounded bites
 //! - [`server`]: wait, tick the clock, token → connection
 //! - [`table`]: the open connections under tokens that never come again
 //! - [`conn`]: one client's life: the only read and the only write
@@ -58,7 +60,9 @@
 //! descriptors and signals, no logging on the request path, no cached absence, no TLS, no HTTP/2, no
 //! proxying, no uploads.
 
+pub mod address;
 pub mod beneath;
+pub mod bind;
 pub mod cli;
 pub mod clock;
 pub mod conn;

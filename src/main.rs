@@ -3,8 +3,8 @@
 use std::io::{self, Write};
 use std::process::ExitCode;
 
+use tared::bind::backlog_cap;
 use tared::failure::Failure;
-use tared::listener::backlog_cap;
 use tared::server::Ended;
 use tared::{cli, workers};
 

@@ -12,6 +12,7 @@ use std::thread;
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 use signal_hook::consts::{SIGINT, SIGTERM};
 
+use crate::bind;
 use crate::cli::Settings;
 use crate::clock::Clock;
 use crate::failure::{Failure, cause};
@@ -37,8 +38,8 @@ pub fn serve(settings: &Settings, ready: impl FnOnce(&str, &str)) -> Result<Ende
     let settings = &open::read_body(settings.clone())?;
     let (_, summary) = open::site(settings, &Clock::start())?;
     let mut listeners = match count {
-        1 => vec![Listener::bind(&settings.address, settings.backlog)?],
-        _ => Listener::bind_shared(&settings.address, settings.backlog, count)?,
+        1 => vec![bind::one(&settings.address, settings.backlog)?],
+        _ => bind::shared(&settings.address, settings.backlog, count)?,
     };
     let url = format!("http://{}/", listeners[0].address());
     let first = listeners.remove(0);

@@ -7,9 +7,10 @@ use std::os::unix::net::UnixStream;
 use std::thread;
 use std::time::Instant;
 
+use tared::address::Address;
+use tared::bind;
 use tared::clock::Clock;
 use tared::files::TRUST;
-use tared::listener::{Address, Listener};
 use tared::server::{Ended, Server};
 use tared::{cli, open};
 
@@ -38,7 +39,7 @@ fn count_allocations(args: &[&str], target: &str, requests: usize) -> u64 {
     let settings = cli::settings(args).unwrap();
     let clock = Clock::start();
     let (site, _) = open::site(&settings, &clock).unwrap();
-    let listener = Listener::bind(&Address::Host("127.0.0.1".into(), 0), 16).unwrap();
+    let listener = bind::one(&Address::Host("127.0.0.1".into(), 0), 16).unwrap();
     let address = listener.address();
     let (stop, mut stopper) = UnixStream::pair().unwrap();
     stop.set_nonblocking(true).unwrap();
