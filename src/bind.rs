@@ -15,34 +15,30 @@ use crate::sys;
 /// to be sent again. What comes with its request is then accepted, read and often closed at once.
 const DEFER_S: i32 = 1;
 
-/// Listens on `address`, asking the kernel for a queue of `backlog` connections.
+/// Listens `count` times on one `address`, asking the kernel for a queue of `backlog` connections. It
+/// shares out among several what arrives (SO_REUSEPORT, socket(7)).
 ///
 /// # Errors
 /// A sentence naming the address, what the system said, and what to try.
-pub fn one(address: &Address, backlog: u32) -> Result<Listener, Failure> {
-    let bound = first_that_binds(address, false).and_then(|bound| bound.listen(backlog));
-    bound.map_err(|error| Failure::refused(bind_sentence(address, &error)))
+pub fn listeners(address: &Address, backlog: u32, count: usize) -> Result<Vec<Listener>, Failure> {
+    let listeners = match count {
+        1 => first_that_binds(address, false).and_then(|bound| Ok(vec![bound.listen(backlog)?])),
+        _ => shared(address, backlog, count),
+    };
+    listeners.map_err(|error| Failure::refused(bind_sentence(address, &error)))
 }
 
-/// Listens `count` times on one `address`, among which the kernel shares out what arrives
-/// (SO_REUSEPORT, socket(7)). The address must be free, as for [`one`].
-///
-/// # Errors
-/// As [`one`].
-pub fn shared(address: &Address, backlog: u32, count: usize) -> Result<Vec<Listener>, Failure> {
-    let listeners = || {
-        // Sharing would join whoever else shares this address; that it is free is found out first.
-        // Two that start in the same instant may both find it so.
-        drop(first_that_binds(address, false)?);
-        let first = first_that_binds(address, true)?;
-        let (address, is_v6_only) = (first.address()?, first.is_v6_only);
-        let mut listeners = vec![first.listen(backlog)?];
-        while listeners.len() < count {
-            listeners.push(Bound::bind(address, is_v6_only, true)?.listen(backlog)?);
-        }
-        Ok(listeners)
-    };
-    listeners().map_err(|error| Failure::refused(bind_sentence(address, &error)))
+fn shared(address: &Address, backlog: u32, count: usize) -> io::Result<Vec<Listener>> {
+    // Sharing would join whoever else shares this address; that it is free is found out first. Two that
+    // start in the same instant may both find it so.
+    drop(first_that_binds(address, false)?);
+    let first = first_that_binds(address, true)?;
+    let (address, is_v6_only) = (first.address()?, first.is_v6_only);
+    let mut listeners = vec![first.listen(backlog)?];
+    while listeners.len() < count {
+        listeners.push(Bound::bind(address, is_v6_only, true)?.listen(backlog)?);
+    }
+    Ok(listeners)
 }
 
 /// A socket bound to an address, not listening yet.
@@ -74,8 +70,8 @@ impl Bound {
 
     fn listen(self, backlog: u32) -> io::Result<Listener> {
         self.socket.listen(i32::try_from(backlog).unwrap_or(i32::MAX))?;
-        let address = self.address()?;
-        Ok(Listener::new(self.socket.into(), address))
+        let name = format!("http://{}/", self.address()?);
+        Ok(Listener::new(self.socket.into(), name))
     }
 }
 
@@ -121,7 +117,7 @@ fn bind_sentence(address: &Address, error: &io::Error) -> String {
             "ports below 1024 need root or CAP_NET_BIND_SERVICE; try --listen 127.0.0.1:8080"
         }
         Some(libc::EADDRINUSE) => {
-            "another program listens there; try another port, or port 0 for any free one"
+            "another program or --listen has it; try another port, or port 0 for any free one"
         }
         Some(libc::EADDRNOTAVAIL) => "no interface here has this address; try --listen 127.0.0.1:8080",
         _ => "try --listen 127.0.0.1:8080",

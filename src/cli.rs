@@ -12,16 +12,17 @@ use clap::error::ErrorKind;
 use clap::parser::ValueSource;
 use clap::{ArgMatches, Args, Command, FromArgMatches};
 
-use crate::address::{Address, address};
+use crate::address::Address;
 use crate::failure::Failure;
 use crate::head::{Field, Status};
 use crate::mime;
+use crate::server::LISTENERS_MAX;
 
 /// What tared is asked to do.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Settings {
-    /// Where to listen.
-    pub address: Address,
+    /// Where to listen; never none.
+    pub addresses: Vec<Address>,
     /// Pending connections asked of the kernel.
     pub backlog: u32,
     /// Loops; 0 is one per core.
@@ -87,9 +88,9 @@ const AFTER_HELP: &str = "\
 Every option also reads the environment variable shown with it; what is typed
 wins. A variable gives a repeatable option several values, one a line.
 
-Prints one line to standard output when it accepts connections. SIGINT and
-SIGTERM: finishes the responses in flight (10 s at most) and ends; a second one
-ends at once. Exit status: 0 ended in order, 1 the system refused or ended at
+Prints a line for each address to standard output when it accepts connections.
+SIGINT and SIGTERM: finishes the responses in flight (10 s at most) and ends; a
+second one ends at once. Exit status: 0 ended in order, 1 the system refused or ended at
 once, 2 the command line is wrong.
 
 Examples:
@@ -109,9 +110,9 @@ struct Typed {
     fixed: bool,
 
     /// HOST:PORT, [IPV6]:PORT, or :PORT for every address, IPv4 and IPv6; port
-    /// 0 is any free one
+    /// 0 is any free one; repeatable
     #[arg(long, env = "TARED_LISTEN", value_name = "ADDR", default_value = "127.0.0.1:8080")]
-    listen: String,
+    listen: Vec<String>,
 
     /// File served for a directory; repeatable [default: index.html]
     #[arg(long, env = "TARED_INDEX", value_name = "NAME")]
@@ -231,7 +232,7 @@ fn interpret(typed: Typed, matches: &ArgMatches) -> Result<Settings, Failure> {
     let fields = values(typed.header, "header", matches);
     let is_directory = matches!(serve, Serve::Directory { .. });
     Ok(Settings {
-        address: address(&typed.listen)?,
+        addresses: addresses(&values(typed.listen, "listen", matches))?,
         backlog: backlog(&typed.backlog)?,
         workers: workers(&typed.workers)?,
         pin: typed.pin,
@@ -246,6 +247,28 @@ fn values(values: Vec<String>, id: &str, matches: &ArgMatches) -> Vec<String> {
         return values.iter().flat_map(|value| value.lines()).map(str::to_owned).collect();
     }
     values
+}
+
+fn addresses(texts: &[String]) -> Result<Vec<Address>, Failure> {
+    let last = texts.last().map_or("", String::as_str);
+    let refuse = |cause: &str, way: &str| Failure::usage(format!("--listen '{last}': {cause} ({way})"));
+    if texts.is_empty() {
+        return Err(refuse("this is no address", "try --listen 127.0.0.1:8080"));
+    }
+    if texts.len() > LISTENERS_MAX {
+        return Err(refuse(&format!("these are more than {LISTENERS_MAX} addresses"), "leave some out"));
+    }
+    let mut addresses = Vec::with_capacity(texts.len());
+    for text in texts {
+        let address = Address::parse(text)?;
+        if addresses.contains(&address) && !address.is_any_free() {
+            return Err(Failure::usage(format!(
+                "--listen '{text}': it is there twice (leave out one of the two)"
+            )));
+        }
+        addresses.push(address);
+    }
+    Ok(addresses)
 }
 
 fn backlog(text: &str) -> Result<u32, Failure> {

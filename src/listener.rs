@@ -1,7 +1,6 @@
 //! A listening socket: accepting in bounded bites, and resting when there is no room.
 
 use std::io::{self, Write};
-use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
 use mio::net::{TcpListener, TcpStream};
@@ -21,7 +20,7 @@ const WARN_EVERY: Duration = Duration::from_secs(1);
 #[derive(Debug)]
 pub struct Listener {
     socket: TcpListener,
-    address: SocketAddr,
+    name: String,
     is_ready: bool,
     /// Descriptors or memory ran out; accepting rests until then, or until a connection closes.
     rests_until: Option<Instant>,
@@ -29,15 +28,15 @@ pub struct Listener {
 }
 
 impl Listener {
-    /// A socket that listens at `address` and does not block.
-    pub fn new(socket: std::net::TcpListener, address: SocketAddr) -> Self {
+    /// A socket that listens and does not block; `name` tells people where.
+    pub fn new(socket: std::net::TcpListener, name: String) -> Self {
         let socket = TcpListener::from_std(socket);
-        Self { socket, address, is_ready: true, rests_until: None, warned: None }
+        Self { socket, name, is_ready: true, rests_until: None, warned: None }
     }
 
-    /// The address, with the real port.
-    pub fn address(&self) -> SocketAddr {
-        self.address
+    /// Where it listens, for people: a URL with the real port.
+    pub fn name(&self) -> &str {
+        &self.name
     }
 
     /// The socket, to be registered.

@@ -33,12 +33,13 @@ fn main() -> ExitCode {
     }
 }
 
-/// The one line that scripts wait for.
-fn announce(summary: &str, url: &str) {
+/// What scripts wait for: a line for each place where it listens, all of them at once.
+fn announce(summary: &str, names: &[String]) {
+    let line = |name| format!("tared {} {summary} on {name}\n", env!("CARGO_PKG_VERSION"));
+    let lines: String = names.iter().map(line).collect();
     let mut stdout = io::stdout().lock();
     // Nobody may be reading it; serving does not depend on it.
-    let _ = writeln!(stdout, "tared {} {summary} on {url}", env!("CARGO_PKG_VERSION"))
-        .and_then(|()| stdout.flush());
+    let _ = stdout.write_all(lines.as_bytes()).and_then(|()| stdout.flush());
 }
 
 fn fail(failure: &Failure) -> ExitCode {

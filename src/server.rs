@@ -16,9 +16,13 @@ use crate::listener::Listener;
 use crate::site::Site;
 use crate::table::Table;
 
-// No connection is ever given these: `Table` leaves out the last generation.
-const LISTENER: Token = Token(usize::MAX);
-const STOP: Token = Token(usize::MAX - 1);
+// No connection is ever given these: `Table` leaves out the last generation. Listener k has the k-th
+// below STOP.
+const STOP: Token = Token(usize::MAX);
+const LISTENERS_MIN: Token = Token(STOP.0 - LISTENERS_MAX);
+
+/// Listeners of one server: as many as tokens are kept for. Arbitrary, and beyond any use.
+pub const LISTENERS_MAX: usize = 1024;
 
 /// Events taken from the kernel at once. Arbitrary; the rest come with the next wait.
 const EVENTS_MAX: usize = 1024;
@@ -53,7 +57,8 @@ struct Client {
 #[derive(Debug)]
 pub struct Server {
     poll: Poll,
-    listener: Option<Listener>,
+    /// None when the server ends.
+    listeners: Vec<Listener>,
     stop: UnixStream,
     stops: usize,
     clients: Table<Client>,
@@ -66,18 +71,26 @@ pub struct Server {
 }
 
 impl Server {
-    /// A server of `site` on `listener`. It ends in order when a byte can be read from `stop`, and at
+    /// A server of `site` on `listeners`, [`LISTENERS_MAX`] at the most. It ends in order when a byte can be read from `stop`, and at
     /// once at the second byte.
     ///
     /// # Errors
     /// What epoll_create(2) and epoll_ctl(2) say.
-    pub fn new(mut listener: Listener, site: Site, clock: Clock, mut stop: UnixStream) -> io::Result<Self> {
+    pub fn new(
+        mut listeners: Vec<Listener>,
+        site: Site,
+        clock: Clock,
+        mut stop: UnixStream,
+    ) -> io::Result<Self> {
+        assert!(listeners.len() <= LISTENERS_MAX, "each has a token");
         let poll = Poll::new()?;
-        poll.registry().register(listener.socket_mut(), LISTENER, Interest::READABLE)?;
+        for (index, listener) in (1..).zip(&mut listeners) {
+            poll.registry().register(listener.socket_mut(), Token(STOP.0 - index), Interest::READABLE)?;
+        }
         poll.registry().register(&mut stop, STOP, Interest::READABLE)?;
         Ok(Self {
             poll,
-            listener: Some(listener),
+            listeners,
             stop,
             stops: 0,
             clients: Table::new(),
@@ -103,8 +116,8 @@ impl Server {
             let turns = self.again.len();
             for event in &events {
                 match event.token() {
-                    LISTENER => self.note_arrivals(),
                     STOP => self.read_stop(),
+                    token if token >= LISTENERS_MIN => self.note_arrivals(STOP.0 - token.0 - 1),
                     // Urgent data ends a read early, as the end of input does.
                     token => self.drive(token, event.is_read_closed() || event.is_priority()),
                 }
@@ -126,13 +139,12 @@ impl Server {
 
     /// How long the loop may sleep.
     fn timeout(&self) -> Option<Duration> {
-        let listener = self.listener.as_ref();
-        if !self.again.is_empty() || listener.is_some_and(Listener::is_ready) {
+        if !self.again.is_empty() || self.has_arrivals() {
             return Some(Duration::ZERO);
         }
         let deadlines = [
             self.lingering.front().map(|&(end, _)| end),
-            listener.and_then(Listener::rests_until),
+            self.listeners.iter().filter_map(Listener::rests_until).min(),
             self.shared.site.next_sweep(),
             self.grace_ends,
         ];
@@ -166,20 +178,24 @@ impl Server {
 
     fn remove(&mut self, token: Token) {
         self.clients.remove(token);
-        if let Some(listener) = &mut self.listener {
+        for listener in &mut self.listeners {
             listener.note_closed();
         }
     }
 
     fn accept(&mut self) {
         let now = self.shared.clock.now();
-        let accepts = self.listener.as_mut().map_or(0, |listener| listener.accepts_now(now));
-        for _ in 0..accepts {
-            let Some(socket) = self.listener.as_mut().and_then(|listener| listener.accept(now)) else {
-                break;
-            };
-            self.welcome(socket);
+        for index in 0..self.listeners.len() {
+            for _ in 0..self.listeners[index].accepts_now(now) {
+                let Some(socket) = self.listeners[index].accept(now) else { break };
+                self.welcome(socket);
+            }
         }
+    }
+
+    /// Whether somebody may be waiting to be accepted.
+    fn has_arrivals(&self) -> bool {
+        self.listeners.iter().any(Listener::is_ready)
     }
 
     /// Reads before it waits: a request that is there already is answered, and a connection that ends
@@ -206,8 +222,8 @@ impl Server {
         self.shared.site.sweep(now);
     }
 
-    fn note_arrivals(&mut self) {
-        if let Some(listener) = &mut self.listener {
+    fn note_arrivals(&mut self, index: usize) {
+        if let Some(listener) = self.listeners.get_mut(index) {
             listener.note_ready();
         }
     }
@@ -225,14 +241,14 @@ impl Server {
     /// Accepts who is waiting, answers what has arrived, and closes whoever is owed nothing. Those whose
     /// connection the kernel still holds back, since their request has not come, are lost.
     fn begin_to_end(&mut self) {
-        self.note_arrivals();
+        self.listeners.iter_mut().for_each(Listener::note_ready);
         for _ in 0..ENDING_ACCEPTS_MAX {
-            if !self.listener.as_ref().is_some_and(Listener::is_ready) {
+            if !self.has_arrivals() {
                 break;
             }
             self.accept();
         }
-        self.listener = None;
+        self.listeners.clear();
         self.shared.is_ending = true;
         self.grace_ends = Some(self.shared.clock.now() + GRACE);
         for token in self.clients.tokens() {

@@ -21,11 +21,11 @@ use crate::open;
 use crate::server::{Ended, Server};
 
 /// Serves as `settings` say until a signal ends it. When every worker accepts connections, `ready` is
-/// told what is served and at which URL.
+/// told what is served and at which URLs.
 ///
 /// # Errors
 /// A sentence about what could not be had at start, or about a worker whose waiting failed.
-pub fn serve(settings: &Settings, ready: impl FnOnce(&str, &str)) -> Result<Ended, Failure> {
+pub fn serve(settings: &Settings, ready: impl FnOnce(&str, &[String])) -> Result<Ended, Failure> {
     let count = match settings.workers {
         0 => thread::available_parallelism().map_err(|error| system("cannot count the cores", &error))?.get(),
         count => count,
@@ -37,21 +37,22 @@ pub fn serve(settings: &Settings, ready: impl FnOnce(&str, &str)) -> Result<Ende
     // come from a pipe.
     let settings = &open::read_body(settings.clone())?;
     let (_, summary) = open::site(settings, &Clock::start())?;
-    let mut listeners = match count {
-        1 => vec![bind::one(&settings.address, settings.backlog)?],
-        _ => bind::shared(&settings.address, settings.backlog, count)?,
-    };
-    let url = format!("http://{}/", listeners[0].address());
-    let first = listeners.remove(0);
+    let mut of_workers: Vec<Vec<Listener>> = (0..count).map(|_| Vec::new()).collect();
+    for address in &settings.addresses {
+        let listeners = bind::listeners(address, settings.backlog, count)?;
+        of_workers.iter_mut().zip(listeners).for_each(|(own, listener)| own.push(listener));
+    }
+    let first = of_workers.remove(0);
+    let names: Vec<String> = first.iter().map(|listener| listener.name().to_owned()).collect();
 
     let all_started = Arc::new(Barrier::new(count));
     let (reports, started) = mpsc::channel();
     let mut others = Vec::new();
-    for (index, listener) in (1..).zip(listeners) {
+    for (index, listeners) in (1..).zip(of_workers) {
         let (settings, reports, all_started) = (settings.clone(), reports.clone(), Arc::clone(&all_started));
         let cpu = cpu_of(index);
         let worker = move || {
-            let server = start(&settings, listener, cpu);
+            let server = start(&settings, listeners, cpu);
             // Whoever waits for the reports has returned only if the whole program ends.
             let _ = reports.send(server.as_ref().map(|_| ()).map_err(Failure::clone));
             let mut server = server?;
@@ -67,7 +68,7 @@ pub fn serve(settings: &Settings, ready: impl FnOnce(&str, &str)) -> Result<Ende
     for _ in 1..count {
         started.recv().map_err(|_| Failure::refused("a worker ended before it began"))??;
     }
-    ready(&summary, &url);
+    ready(&summary, &names);
     all_started.wait();
 
     let mut ended = run(&mut server);
@@ -82,7 +83,7 @@ pub fn serve(settings: &Settings, ready: impl FnOnce(&str, &str)) -> Result<Ende
 }
 
 /// Makes this thread a worker.
-fn start(settings: &Settings, listener: Listener, cpu: Option<usize>) -> Result<Server, Failure> {
+fn start(settings: &Settings, listeners: Vec<Listener>, cpu: Option<usize>) -> Result<Server, Failure> {
     if let Some(cpu) = cpu {
         let mut set = CpuSet::new();
         set.set(cpu);
@@ -91,7 +92,7 @@ fn start(settings: &Settings, listener: Listener, cpu: Option<usize>) -> Result<
     let clock = Clock::start();
     let (site, _) = open::site(settings, &clock)?;
     let stop = stop_on_signals().map_err(|error| system("cannot handle signals", &error))?;
-    Server::new(listener, site, clock, mio::net::UnixStream::from_std(stop)).map_err(|error| {
+    Server::new(listeners, site, clock, mio::net::UnixStream::from_std(stop)).map_err(|error| {
         let advice = "allow more open files with ulimit -n, or try fewer --workers";
         Failure::refused(format!("cannot wait for events: {} ({advice})", cause(&error)))
     })

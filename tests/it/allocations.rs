@@ -14,7 +14,7 @@ use tared::files::TRUST;
 use tared::server::{Ended, Server};
 use tared::{cli, open};
 
-use crate::server::{PATIENCE, fixtures};
+use crate::server::{self, PATIENCE, fixtures};
 
 const WARM_UP: usize = 20;
 
@@ -39,11 +39,11 @@ fn count_allocations(args: &[&str], target: &str, requests: usize) -> u64 {
     let settings = cli::settings(args).unwrap();
     let clock = Clock::start();
     let (site, _) = open::site(&settings, &clock).unwrap();
-    let listener = bind::one(&Address::Host("127.0.0.1".into(), 0), 16).unwrap();
-    let address = listener.address();
+    let listeners = bind::listeners(&Address::Host("127.0.0.1".into(), 0), 16, 1).unwrap();
+    let address = server::address(listeners[0].name()).unwrap();
     let (stop, mut stopper) = UnixStream::pair().unwrap();
     stop.set_nonblocking(true).unwrap();
-    let mut server = Server::new(listener, site, clock, mio::net::UnixStream::from_std(stop)).unwrap();
+    let mut server = Server::new(listeners, site, clock, mio::net::UnixStream::from_std(stop)).unwrap();
 
     let request = format!("GET {target} HTTP/1.1\r\nHost: a\r\nUser-Agent: test\r\n\r\n");
     let client = thread::spawn(move || {

@@ -11,13 +11,13 @@ use crate::client::Client;
 use crate::privilege::{NO_OTHER_USER, unprivileged};
 use crate::server::{Server, command, fixtures, run, skip, temporary};
 
-const USAGE: i32 = 2;
-const REFUSED: i32 = 1;
+pub(crate) const USAGE: i32 = 2;
+pub(crate) const REFUSED: i32 = 1;
 
 /// A refusal is one sentence on standard error, with every one of `parts` in it (option, value, cause)
 /// and, in parentheses at its end, what to try.
 #[track_caller]
-fn check_refusal(command: &mut Command, status: i32, parts: &[&str]) {
+pub(crate) fn check_refusal(command: &mut Command, status: i32, parts: &[&str]) {
     let Output { status: ended, stdout, stderr } = run(command);
     let sentence = String::from_utf8(stderr).expect("text");
     assert_eq!(ended.code(), Some(status), "{command:?}: {sentence}");
@@ -30,7 +30,7 @@ fn check_refusal(command: &mut Command, status: i32, parts: &[&str]) {
 }
 
 #[track_caller]
-fn check_usage(args: &[&str], parts: &[&str]) {
+pub(crate) fn check_usage(args: &[&str], parts: &[&str]) {
     check_refusal(command().args(args), USAGE, parts);
 }
 

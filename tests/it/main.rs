@@ -12,6 +12,7 @@ mod freshness;
 mod heads;
 mod interop;
 mod lifecycle;
+mod listening;
 mod methods;
 mod persistence;
 mod pipelining;
