@@ -3,12 +3,14 @@
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, ToSocketAddrs};
 use std::os::fd::AsFd;
+use std::path::Path;
 
 use socket2::{Domain, Protocol, Socket, Type};
 
-use crate::address::Address;
-use crate::failure::{Failure, cause};
+use crate::address::{Address, Host};
+use crate::failure::{Failure, cause, one_line};
 use crate::listener::Listener;
+use crate::socket_file::{self, Access};
 use crate::sys;
 
 /// Seconds for which a connection without data waits in the kernel: as long as its first SYN-ACK takes
@@ -16,28 +18,46 @@ use crate::sys;
 const DEFER_S: i32 = 1;
 
 /// Listens `count` times on one `address`, asking the kernel for a queue of `backlog` connections. It
-/// shares out among several what arrives (SO_REUSEPORT, socket(7)).
+/// shares out among several what arrives (SO_REUSEPORT, socket(7)); those of a unix socket, for which
+/// there is no such thing, share one queue: see [`Listener::shared`].
 ///
 /// # Errors
 /// A sentence naming the address, what the system said, and what to try.
-pub fn listeners(address: &Address, backlog: u32, count: usize) -> Result<Vec<Listener>, Failure> {
-    let listeners = match count {
-        1 => first_that_binds(address, false).and_then(|bound| Ok(vec![bound.listen(backlog)?])),
-        _ => shared(address, backlog, count),
+pub fn listeners(
+    address: &Address,
+    access: Access,
+    backlog: u32,
+    count: usize,
+) -> Result<Vec<Listener>, Failure> {
+    let listeners = match (address, count) {
+        (Address::Unix(path), _) => unix(path, access, backlog, count),
+        (Address::Tcp(host, port), 1) => {
+            first_that_binds(host, *port, false).and_then(|bound| Ok(vec![bound.listen(backlog)?]))
+        }
+        (Address::Tcp(host, port), _) => shared(host, *port, backlog, count),
     };
     listeners.map_err(|error| Failure::refused(bind_sentence(address, &error)))
 }
 
-fn shared(address: &Address, backlog: u32, count: usize) -> io::Result<Vec<Listener>> {
+fn shared(host: &Host, port: u16, backlog: u32, count: usize) -> io::Result<Vec<Listener>> {
     // Sharing would join whoever else shares this address; that it is free is found out first. Two that
     // start in the same instant may both find it so.
-    drop(first_that_binds(address, false)?);
-    let first = first_that_binds(address, true)?;
+    drop(first_that_binds(host, port, false)?);
+    let first = first_that_binds(host, port, true)?;
     let (address, is_v6_only) = (first.address()?, first.is_v6_only);
     let mut listeners = vec![first.listen(backlog)?];
     while listeners.len() < count {
         listeners.push(Bound::bind(address, is_v6_only, true)?.listen(backlog)?);
     }
+    Ok(listeners)
+}
+
+fn unix(path: &Path, access: Access, backlog: u32, count: usize) -> io::Result<Vec<Listener>> {
+    let (socket, file) = socket_file::bind(path, access)?;
+    socket.listen(backlog_of(backlog))?;
+    let name = one_line(&format!("unix:{}", path.display()));
+    let mut listeners = Listener::shared(socket, &name, count)?;
+    listeners[0].keep_file(file);
     Ok(listeners)
 }
 
@@ -69,26 +89,30 @@ impl Bound {
     }
 
     fn listen(self, backlog: u32) -> io::Result<Listener> {
-        self.socket.listen(i32::try_from(backlog).unwrap_or(i32::MAX))?;
+        self.socket.listen(backlog_of(backlog))?;
         let name = format!("http://{}/", self.address()?);
-        Ok(Listener::new(self.socket.into(), name))
+        Ok(Listener::new(self.socket, name))
     }
 }
 
-fn first_that_binds(address: &Address, is_shared: bool) -> io::Result<Bound> {
-    match address {
-        Address::Every(port) => {
+fn backlog_of(backlog: u32) -> i32 {
+    i32::try_from(backlog).unwrap_or(i32::MAX)
+}
+
+fn first_that_binds(host: &Host, port: u16, is_shared: bool) -> io::Result<Bound> {
+    match host {
+        Host::Every => {
             // IPv6 may be off, in the kernel or on its interfaces.
-            let every_v6 = SocketAddr::from((Ipv6Addr::UNSPECIFIED, *port));
-            let every_v4 = SocketAddr::from((Ipv4Addr::UNSPECIFIED, *port));
+            let every_v6 = SocketAddr::from((Ipv6Addr::UNSPECIFIED, port));
+            let every_v4 = SocketAddr::from((Ipv4Addr::UNSPECIFIED, port));
             Bound::bind(every_v6, false, is_shared).or_else(|error| match error.raw_os_error() {
                 Some(libc::EAFNOSUPPORT | libc::EADDRNOTAVAIL) => Bound::bind(every_v4, true, is_shared),
                 _ => Err(error),
             })
         }
-        Address::Host(host, port) => {
+        Host::Named(host) => {
             let mut last = io::Error::from(io::ErrorKind::AddrNotAvailable);
-            for address in resolve(host, *port)? {
+            for address in resolve(host, port)? {
                 match Bound::bind(address, true, is_shared) {
                     Ok(bound) => return Ok(bound),
                     Err(error) => last = error,
@@ -108,9 +132,10 @@ fn resolve(host: &str, port: u16) -> io::Result<Vec<SocketAddr>> {
 
 fn bind_sentence(address: &Address, error: &io::Error) -> String {
     let (typed, port) = match address {
-        Address::Every(port) => (format!(":{port}"), *port),
-        Address::Host(host, port) if host.contains(':') => (format!("[{host}]:{port}"), *port),
-        Address::Host(host, port) => (format!("{host}:{port}"), *port),
+        Address::Tcp(Host::Every, port) => (format!(":{port}"), *port),
+        Address::Tcp(Host::Named(host), port) if host.contains(':') => (format!("[{host}]:{port}"), *port),
+        Address::Tcp(Host::Named(host), port) => (format!("{host}:{port}"), *port),
+        Address::Unix(path) => return unix_sentence(path, error),
     };
     let advice = match error.raw_os_error() {
         Some(libc::EACCES) if port < 1024 => {
@@ -123,6 +148,17 @@ fn bind_sentence(address: &Address, error: &io::Error) -> String {
         _ => "try --listen 127.0.0.1:8080",
     };
     format!("cannot listen on --listen '{typed}': {} ({advice})", cause(error))
+}
+
+fn unix_sentence(path: &Path, error: &io::Error) -> String {
+    let advice = match error.raw_os_error() {
+        Some(libc::EADDRINUSE) => "another program or --listen has it; try another path",
+        Some(libc::ENOENT | libc::ENOTDIR) => "name one in a directory that is there",
+        Some(libc::EACCES | libc::EPERM) => "let the user who runs tared write in its directory",
+        None => "try another path, or remove it",
+        _ => "try another path",
+    };
+    format!("cannot listen on --listen 'unix:{}': {} ({advice})", path.display(), cause(error))
 }
 
 /// What the kernel makes of a `backlog`, where that is less: it caps silently (listen(2)).
@@ -139,19 +175,24 @@ mod tests {
     fn every_refusal_names_option_value_cause_and_way_out() {
         for (address, errno, parts) in [
             (
-                Address::Host("0.0.0.0".into(), 80),
+                Address::Tcp(Host::Named("0.0.0.0".into()), 80),
                 libc::EACCES,
                 ["--listen '0.0.0.0:80'", "permission denied", "CAP_NET_BIND_SERVICE"],
             ),
             (
-                Address::Every(8080),
+                Address::Tcp(Host::Every, 8080),
                 libc::EADDRINUSE,
                 ["--listen ':8080'", "address already in use", "port 0"],
             ),
             (
-                Address::Host("fe80::1".into(), 1),
+                Address::Tcp(Host::Named("fe80::1".into()), 1),
                 libc::EADDRNOTAVAIL,
                 ["--listen '[fe80::1]:1'", "cannot assign requested address", "try --listen"],
+            ),
+            (
+                Address::Unix("/run/tared.sock".into()),
+                libc::EACCES,
+                ["--listen 'unix:/run/tared.sock'", "permission denied", "directory"],
             ),
         ] {
             let sentence = bind_sentence(&address, &io::Error::from_raw_os_error(errno));

@@ -23,6 +23,8 @@ use crate::server::LISTENERS_MAX;
 pub struct Settings {
     /// Where to listen; never none.
     pub addresses: Vec<Address>,
+    /// Permissions of unix sockets; without one, what the umask leaves.
+    pub unix_mode: Option<u32>,
     /// Pending connections asked of the kernel.
     pub backlog: u32,
     /// Loops; 0 is one per core.
@@ -96,6 +98,7 @@ once, 2 the command line is wrong.
 Examples:
   tared public/                  serve a directory on 127.0.0.1:8080
   tared --listen :8080 public/   on every address, IPv4 and IPv6
+  tared --listen unix:/run/tared.sock public/   for a proxy on this machine
   tared --fixed                  an empty 200 for every request
   tared --fixed --body 'Hi\\n'    a small body; --size 1m for a larger one";
 
@@ -109,10 +112,14 @@ struct Typed {
     #[arg(long, env = "TARED_FIXED", value_parser = FalseyValueParser::new())]
     fixed: bool,
 
-    /// HOST:PORT, [IPV6]:PORT, or :PORT for every address, IPv4 and IPv6; port
-    /// 0 is any free one; repeatable
+    /// HOST:PORT, [IPV6]:PORT, :PORT for every address, IPv4 and IPv6, or
+    /// unix:/PATH; port 0 is any free one; repeatable
     #[arg(long, env = "TARED_LISTEN", value_name = "ADDR", default_value = "127.0.0.1:8080")]
     listen: Vec<String>,
+
+    /// Permissions of unix sockets, as in chmod [default: what the umask leaves]
+    #[arg(long, env = "TARED_UNIX_MODE", value_name = "MODE")]
+    unix_mode: Option<String>,
 
     /// File served for a directory; repeatable [default: index.html]
     #[arg(long, env = "TARED_INDEX", value_name = "NAME")]
@@ -231,8 +238,18 @@ fn interpret(typed: Typed, matches: &ArgMatches) -> Result<Settings, Failure> {
     };
     let fields = values(typed.header, "header", matches);
     let is_directory = matches!(serve, Serve::Directory { .. });
+    let addresses = addresses(&values(typed.listen, "listen", matches))?;
+    let unix_mode = typed.unix_mode.as_deref().map(mode).transpose()?;
+    if let Some(mode) = typed.unix_mode
+        && !addresses.iter().any(Address::is_unix)
+    {
+        return Err(Failure::usage(format!(
+            "--unix-mode '{mode}' does not go without a unix socket (add --listen unix:/PATH)"
+        )));
+    }
     Ok(Settings {
-        addresses: addresses(&values(typed.listen, "listen", matches))?,
+        addresses,
+        unix_mode,
         backlog: backlog(&typed.backlog)?,
         workers: workers(&typed.workers)?,
         pin: typed.pin,
@@ -269,6 +286,15 @@ fn addresses(texts: &[String]) -> Result<Vec<Address>, Failure> {
         addresses.push(address);
     }
     Ok(addresses)
+}
+
+fn mode(text: &str) -> Result<u32, Failure> {
+    match u32::from_str_radix(text, 8) {
+        Ok(mode @ 0..=0o777) if text.bytes().all(|byte| byte.is_ascii_digit()) => Ok(mode),
+        _ => Err(Failure::usage(format!(
+            "--unix-mode '{text}': this is no octal mode from 0 to 0777 (try --unix-mode 0660)"
+        ))),
+    }
 }
 
 fn backlog(text: &str) -> Result<u32, Failure> {

@@ -11,6 +11,7 @@
 //! - [`open`]: what is to be served → the site, opened
 //! - [`address`]: where to listen, as it is typed
 //! - [`bind`]: address → listening sockets
+//! - [`socket_file`]: a unix socket's name in the file system
 //! - [`failure`]: one sentence and an exit status
 //!
 //! # The path of one request
@@ -82,6 +83,7 @@ pub mod representation;
 pub mod request;
 pub mod server;
 pub mod site;
+pub mod socket_file;
 mod sys;
 pub mod table;
 pub mod target;

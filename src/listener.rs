@@ -1,11 +1,19 @@
 //! A listening socket: accepting in bounded bites, and resting when there is no room.
+//!
+//! A connection is called a [`TcpStream`] whatever its family: mio's is a descriptor on which it does
+//! recv, send and shutdown, and those are the same on every stream socket. So the path of a request knows
+//! no difference; only accepting does, since mio's wants to know who has called.
 
 use std::io::{self, Write};
+use std::os::fd::AsFd;
 use std::time::{Duration, Instant};
 
 use mio::net::{TcpListener, TcpStream};
+use socket2::Socket;
 
 use crate::failure::cause;
+use crate::socket_file::SocketFile;
+use crate::sys;
 
 /// Connections accepted before those that are open get their turn. Arbitrary.
 const ACCEPTS_PER_TURN: usize = 256;
@@ -19,6 +27,8 @@ const WARN_EVERY: Duration = Duration::from_secs(1);
 /// A listening socket, and whether somebody may be waiting at it.
 #[derive(Debug)]
 pub struct Listener {
+    /// Before the socket, as it asks for.
+    file: Option<SocketFile>,
     socket: TcpListener,
     name: String,
     is_ready: bool,
@@ -29,12 +39,38 @@ pub struct Listener {
 
 impl Listener {
     /// A socket that listens and does not block; `name` tells people where.
-    pub fn new(socket: std::net::TcpListener, name: String) -> Self {
-        let socket = TcpListener::from_std(socket);
-        Self { socket, name, is_ready: true, rests_until: None, warned: None }
+    pub fn new(socket: Socket, name: String) -> Self {
+        let socket = TcpListener::from_std(socket.into());
+        Self { file: None, socket, name, is_ready: true, rests_until: None, warned: None }
     }
 
-    /// Where it listens, for people: a URL with the real port.
+    /// `count` listeners at one socket and its one queue. All of them are told of each arrival and one
+    /// has it: with several workers each idle one wakes for it. (EPOLLEXCLUSIVE would wake fewer; mio has
+    /// no way to ask for it.)
+    ///
+    /// # Errors
+    /// What dup(2) says.
+    pub fn shared(socket: Socket, name: &str, count: usize) -> io::Result<Vec<Self>> {
+        let mut listeners = Vec::with_capacity(count);
+        for _ in 1..count {
+            listeners.push(Self::new(socket.try_clone()?, name.to_owned()));
+        }
+        listeners.push(Self::new(socket, name.to_owned()));
+        Ok(listeners)
+    }
+
+    /// Its name in the file system, to be removed in time.
+    pub fn keep_file(&mut self, file: SocketFile) {
+        self.file = Some(file);
+    }
+
+    /// Takes its name out of the file system, if it has one, so that nobody new comes; those who wait
+    /// can still be accepted.
+    pub fn withdraw(&mut self) {
+        self.file = None;
+    }
+
+    /// Where it listens, for people: a URL with the real port, or `unix:` and the path.
     pub fn name(&self) -> &str {
         &self.name
     }
@@ -74,8 +110,8 @@ impl Listener {
     pub fn accept(&mut self, now: Instant) -> Option<TcpStream> {
         let mut last = None;
         for _ in 0..ACCEPTS_PER_TURN {
-            match self.socket.accept() {
-                Ok((socket, _)) => return Some(socket),
+            match sys::accept(self.socket.as_fd()) {
+                Ok(socket) => return Some(TcpStream::from_std(socket.into())),
                 Err(error) => match error.raw_os_error() {
                     Some(libc::EAGAIN) => {
                         self.is_ready = false;

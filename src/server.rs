@@ -241,7 +241,10 @@ impl Server {
     /// Accepts who is waiting, answers what has arrived, and closes whoever is owed nothing. Those whose
     /// connection the kernel still holds back, since their request has not come, are lost.
     fn begin_to_end(&mut self) {
-        self.listeners.iter_mut().for_each(Listener::note_ready);
+        for listener in &mut self.listeners {
+            listener.withdraw();
+            listener.note_ready();
+        }
         for _ in 0..ENDING_ACCEPTS_MAX {
             if !self.has_arrivals() {
                 break;

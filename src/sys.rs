@@ -72,6 +72,16 @@ pub(crate) fn read_link(dir: BorrowedFd<'_>, name: &CStr) -> io::Result<Vec<u8>>
     Ok(text)
 }
 
+/// The next connection that waits at the listening `socket`, of whatever family; it does not block.
+///
+/// # Errors
+/// What accept(2) says; `EAGAIN` if nobody waits.
+pub(crate) fn accept(socket: BorrowedFd<'_>) -> io::Result<OwnedFd> {
+    let flags = libc::SOCK_NONBLOCK | libc::SOCK_CLOEXEC;
+    // SAFETY: without a place for the peer's address none is written.
+    owned(unsafe { libc::accept4(socket.as_raw_fd(), std::ptr::null_mut(), std::ptr::null_mut(), flags) })
+}
+
 /// Sends `bytes`, with more to follow at once: they wait for it (MSG_MORE, send(2)).
 ///
 /// # Errors

@@ -19,6 +19,7 @@ use crate::failure::{Failure, cause};
 use crate::listener::Listener;
 use crate::open;
 use crate::server::{Ended, Server};
+use crate::socket_file::Access;
 
 /// Serves as `settings` say until a signal ends it. When every worker accepts connections, `ready` is
 /// told what is served and at which URLs.
@@ -37,9 +38,10 @@ pub fn serve(settings: &Settings, ready: impl FnOnce(&str, &[String])) -> Result
     // come from a pipe.
     let settings = &open::read_body(settings.clone())?;
     let (_, summary) = open::site(settings, &Clock::start())?;
+    let access = Access { mode: settings.unix_mode, owner: None };
     let mut of_workers: Vec<Vec<Listener>> = (0..count).map(|_| Vec::new()).collect();
     for address in &settings.addresses {
-        let listeners = bind::listeners(address, settings.backlog, count)?;
+        let listeners = bind::listeners(address, access, settings.backlog, count)?;
         of_workers.iter_mut().zip(listeners).for_each(|(own, listener)| own.push(listener));
     }
     let first = of_workers.remove(0);

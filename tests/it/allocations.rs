@@ -7,11 +7,12 @@ use std::os::unix::net::UnixStream;
 use std::thread;
 use std::time::Instant;
 
-use tared::address::Address;
+use tared::address::{Address, Host};
 use tared::bind;
 use tared::clock::Clock;
 use tared::files::TRUST;
 use tared::server::{Ended, Server};
+use tared::socket_file::Access;
 use tared::{cli, open};
 
 use crate::server::{self, PATIENCE, fixtures};
@@ -39,7 +40,8 @@ fn count_allocations(args: &[&str], target: &str, requests: usize) -> u64 {
     let settings = cli::settings(args).unwrap();
     let clock = Clock::start();
     let (site, _) = open::site(&settings, &clock).unwrap();
-    let listeners = bind::listeners(&Address::Host("127.0.0.1".into(), 0), 16, 1).unwrap();
+    let listeners =
+        bind::listeners(&Address::Tcp(Host::Named("127.0.0.1".into()), 0), Access::default(), 16, 1).unwrap();
     let address = server::address(listeners[0].name()).unwrap();
     let (stop, mut stopper) = UnixStream::pair().unwrap();
     stop.set_nonblocking(true).unwrap();

@@ -261,9 +261,11 @@ fn help_fits_80_columns_and_names_every_option_with_its_variable() {
         for line in help.lines() {
             assert!(line.chars().count() <= 80, "{line:?}");
         }
-        for name in ["fixed", "listen", "index", "header", "backlog", "body", "size", "status", "type"] {
+        for name in
+            ["fixed", "listen", "unix-mode", "index", "header", "backlog", "body", "size", "status", "type"]
+        {
             assert!(help.contains(&format!("--{name}")), "--{name} is not in {help}");
-            let variable = format!("TARED_{}", name.to_uppercase());
+            let variable = format!("TARED_{}", name.to_uppercase().replace('-', "_"));
             assert!(help.contains(&variable), "{variable} is not in {help}");
         }
         for part in ["DIR", "--help", "--version", "127.0.0.1:8080", "index.html", "4096", "200", "text/html"]

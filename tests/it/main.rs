@@ -21,4 +21,5 @@ mod ranges;
 mod server;
 mod system_calls;
 mod trace;
+mod unix;
 mod workers;
