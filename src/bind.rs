@@ -68,8 +68,6 @@ struct Bound {
 }
 
 impl Bound {
-    /// TCP_NODELAY and TCP_DEFER_ACCEPT are set on the listening socket: what it accepts has inherited
-    /// the one and is past the other (Linux), so neither costs a call per connection.
     fn bind(address: SocketAddr, is_v6_only: bool, is_shared: bool) -> io::Result<Self> {
         let socket = Socket::new(Domain::for_address(address), Type::STREAM, Some(Protocol::TCP))?;
         if address.is_ipv6() {
@@ -77,8 +75,7 @@ impl Bound {
         }
         socket.set_reuse_address(true)?;
         socket.set_reuse_port(is_shared)?;
-        socket.set_tcp_nodelay(true)?;
-        sys::defer_accept(socket.as_fd(), DEFER_S)?;
+        hasten(&socket)?;
         socket.set_nonblocking(true)?;
         socket.bind(&address.into())?;
         Ok(Self { socket, is_v6_only })
@@ -93,6 +90,16 @@ impl Bound {
         let name = format!("http://{}/", self.address()?);
         Ok(Listener::new(self.socket, name))
     }
+}
+
+/// Sets TCP_NODELAY and TCP_DEFER_ACCEPT on a listening socket: what it accepts has inherited the one and
+/// is past the other (Linux), so neither costs a call per connection.
+///
+/// # Errors
+/// What setsockopt(2) says.
+pub fn hasten(socket: &Socket) -> io::Result<()> {
+    socket.set_tcp_nodelay(true)?;
+    sys::defer_accept(socket.as_fd(), DEFER_S)
 }
 
 fn backlog_of(backlog: u32) -> i32 {

@@ -23,6 +23,8 @@ use crate::server::LISTENERS_MAX;
 pub struct Settings {
     /// Where to listen; never none.
     pub addresses: Vec<Address>,
+    /// Whether nobody asked for them, so that sockets which are handed down come in their place.
+    pub addresses_are_default: bool,
     /// Permissions of unix sockets; without one, what the umask leaves.
     pub unix_mode: Option<u32>,
     /// Pending connections asked of the kernel.
@@ -87,6 +89,9 @@ const ABOUT: &str =
     "A minimal raw-socket static file server, and the zero-overhead baseline target of a benchmark";
 
 const AFTER_HELP: &str = "\
+Sockets that systemd hands down (LISTEN_FDS) are served besides what --listen
+names, or in place of its default.
+
 Every option also reads the environment variable shown with it; what is typed
 wins. A variable gives a repeatable option several values, one a line.
 
@@ -249,6 +254,7 @@ fn interpret(typed: Typed, matches: &ArgMatches) -> Result<Settings, Failure> {
     }
     Ok(Settings {
         addresses,
+        addresses_are_default: matches.value_source("listen") == Some(ValueSource::DefaultValue),
         unix_mode,
         backlog: backlog(&typed.backlog)?,
         workers: workers(&typed.workers)?,

@@ -11,6 +11,7 @@
 //! - [`open`]: what is to be served → the site, opened
 //! - [`address`]: where to listen, as it is typed
 //! - [`bind`]: address → listening sockets
+//! - [`inherited`]: listening sockets that were handed down
 //! - [`socket_file`]: a unix socket's name in the file system
 //! - [`failure`]: one sentence and an exit status
 //!
@@ -71,6 +72,7 @@ pub mod failure;
 pub mod files;
 pub mod framing;
 pub mod head;
+pub mod inherited;
 pub mod listener;
 pub mod mime;
 pub mod open;

@@ -6,7 +6,7 @@ use std::process::ExitCode;
 use tared::bind::backlog_cap;
 use tared::failure::Failure;
 use tared::server::Ended;
-use tared::{cli, workers};
+use tared::{cli, inherited, workers};
 
 fn main() -> ExitCode {
     let settings = match cli::settings(std::env::args_os()) {
@@ -26,7 +26,11 @@ fn main() -> ExitCode {
             settings.backlog
         );
     }
-    match workers::serve(&settings, announce) {
+    let inherited = match inherited::take() {
+        Ok(inherited) => inherited,
+        Err(failure) => return fail(&failure),
+    };
+    match workers::serve(&settings, inherited, announce) {
         Ok(Ended::InOrder) => ExitCode::SUCCESS,
         Ok(Ended::AtOnce) => ExitCode::FAILURE,
         Err(failure) => fail(&failure),

@@ -16,17 +16,22 @@ use crate::bind;
 use crate::cli::Settings;
 use crate::clock::Clock;
 use crate::failure::{Failure, cause};
+use crate::inherited::Inherited;
 use crate::listener::Listener;
 use crate::open;
 use crate::server::{Ended, Server};
 use crate::socket_file::Access;
 
-/// Serves as `settings` say until a signal ends it. When every worker accepts connections, `ready` is
+/// Serves as `settings` say, also at the sockets that are `inherited`, until a signal ends it. When every worker accepts connections, `ready` is
 /// told what is served and at which URLs.
 ///
 /// # Errors
 /// A sentence about what could not be had at start, or about a worker whose waiting failed.
-pub fn serve(settings: &Settings, ready: impl FnOnce(&str, &[String])) -> Result<Ended, Failure> {
+pub fn serve(
+    settings: &Settings,
+    inherited: Vec<Inherited>,
+    ready: impl FnOnce(&str, &[String]),
+) -> Result<Ended, Failure> {
     let count = match settings.workers {
         0 => thread::available_parallelism().map_err(|error| system("cannot count the cores", &error))?.get(),
         count => count,
@@ -40,9 +45,16 @@ pub fn serve(settings: &Settings, ready: impl FnOnce(&str, &[String])) -> Result
     let (_, summary) = open::site(settings, &Clock::start())?;
     let access = Access { mode: settings.unix_mode, owner: None };
     let mut of_workers: Vec<Vec<Listener>> = (0..count).map(|_| Vec::new()).collect();
-    for address in &settings.addresses {
-        let listeners = bind::listeners(address, access, settings.backlog, count)?;
+    let mut hand_out = |listeners: Vec<Listener>| {
         of_workers.iter_mut().zip(listeners).for_each(|(own, listener)| own.push(listener));
+    };
+    if inherited.is_empty() || !settings.addresses_are_default {
+        for address in &settings.addresses {
+            hand_out(bind::listeners(address, access, settings.backlog, count)?);
+        }
+    }
+    for socket in inherited {
+        hand_out(socket.listeners(count)?);
     }
     let first = of_workers.remove(0);
     let names: Vec<String> = first.iter().map(|listener| listener.name().to_owned()).collect();

@@ -10,6 +10,7 @@ mod fixed;
 mod fixtures;
 mod freshness;
 mod heads;
+mod inherited;
 mod interop;
 mod lifecycle;
 mod listening;
