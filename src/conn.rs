@@ -82,6 +82,8 @@ pub struct Shared {
     pub clock: Clock,
     /// Whether the server is ending: every response is then its connection's last.
     pub is_ending: bool,
+    /// Whether connections that are owed nothing close.
+    pub closes_idle: bool,
 }
 
 /// What a connection waits for.
@@ -198,7 +200,7 @@ impl<S: Socket> Conn<S> {
             if !matches!(pause, Pause::NeedsInput) {
                 continue;
             }
-            if self.is_input_ended || (is_drained && shared.is_ending) {
+            if self.is_input_ended || (is_drained && shared.closes_idle) {
                 return Next::Close;
             }
             if is_drained {
@@ -329,6 +331,7 @@ impl Shared {
             site,
             clock,
             is_ending: false,
+            closes_idle: false,
         }
     }
 
@@ -764,14 +767,16 @@ mod tests {
     }
 
     #[test]
-    fn a_server_that_ends_answers_what_has_arrived_and_closes() {
+    fn a_server_that_ends_answers_what_has_arrived_and_closes_then_who_is_owed_nothing() {
         let mut shared = fixed(b"");
         shared.is_ending = true;
         let mut idle = Conn::new(Fake::new(&[]));
-        assert_eq!(idle.ready(true, &mut shared), Next::Close);
+        assert_eq!(idle.ready(true, &mut shared), Next::Wait, "a request may be on its way");
         let mut busy = Conn::new(Fake::new(&[GET]));
         busy.ready(true, &mut shared);
         assert!(output_text(&busy).contains("Connection: close\r\n"));
+        shared.closes_idle = true;
+        assert_eq!(idle.ready(true, &mut shared), Next::Close);
     }
 
     const MAPPED_LEN: usize = READ_MAX as usize + 1000;

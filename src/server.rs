@@ -30,6 +30,11 @@ const EVENTS_MAX: usize = 1024;
 /// How long a connection is read from after its last response.
 const LINGER: Duration = Duration::from_secs(5);
 
+/// How long idle connections stay open when the server ends, so that a request which is on its way is
+/// answered, as the last one. Arbitrary: longer than a busy client takes from a response to its next
+/// request, shorter than anybody minds.
+const IDLE_GRACE: Duration = Duration::from_millis(250);
+
 /// How long responses in flight may take when the server ends.
 const GRACE: Duration = Duration::from_secs(10);
 
@@ -67,6 +72,7 @@ pub struct Server {
     again: VecDeque<Token>,
     /// Connections that linger, in the order of their ends.
     lingering: VecDeque<(Instant, Token)>,
+    idle_ends: Option<Instant>,
     grace_ends: Option<Instant>,
 }
 
@@ -97,6 +103,7 @@ impl Server {
             shared: Shared::new(site, clock),
             again: VecDeque::new(),
             lingering: VecDeque::new(),
+            idle_ends: None,
             grace_ends: None,
         })
     }
@@ -146,6 +153,7 @@ impl Server {
             self.lingering.front().map(|&(end, _)| end),
             self.listeners.iter().filter_map(Listener::rests_until).min(),
             self.shared.site.next_sweep(),
+            self.idle_ends,
             self.grace_ends,
         ];
         let next = deadlines.into_iter().flatten().min()?;
@@ -220,6 +228,17 @@ impl Server {
             }
         }
         self.shared.site.sweep(now);
+        if self.idle_ends.is_some_and(|end| end <= now) {
+            self.idle_ends = None;
+            self.shared.closes_idle = true;
+            self.drive_all();
+        }
+    }
+
+    fn drive_all(&mut self) {
+        for token in self.clients.tokens() {
+            self.drive(token, true);
+        }
     }
 
     fn note_arrivals(&mut self, index: usize) {
@@ -238,8 +257,9 @@ impl Server {
         }
     }
 
-    /// Accepts who is waiting, answers what has arrived, and closes whoever is owed nothing. Those whose
-    /// connection the kernel still holds back, since their request has not come, are lost.
+    /// Accepts who is waiting, and answers what has arrived and what arrives within [`IDLE_GRACE`]; then
+    /// closes whoever is owed nothing. Those whose connection the kernel still holds back, since their
+    /// request has not come, are lost, unless another program has the same listening socket.
     fn begin_to_end(&mut self) {
         for listener in &mut self.listeners {
             listener.withdraw();
@@ -253,10 +273,10 @@ impl Server {
         }
         self.listeners.clear();
         self.shared.is_ending = true;
-        self.grace_ends = Some(self.shared.clock.now() + GRACE);
-        for token in self.clients.tokens() {
-            self.drive(token, true);
-        }
+        let now = self.shared.clock.now();
+        self.idle_ends = Some(now + IDLE_GRACE);
+        self.grace_ends = Some(now + GRACE);
+        self.drive_all();
     }
 
     fn ended(&self) -> Option<Ended> {

@@ -95,6 +95,11 @@ impl Client {
         self.stream.write_all(bytes.as_ref()).expect("it reads");
     }
 
+    /// Sends, or tells that the server has closed.
+    pub(crate) fn try_send(&mut self, bytes: impl AsRef<[u8]>) -> io::Result<()> {
+        self.stream.write_all(bytes.as_ref())
+    }
+
     /// Closes at once, with a reset.
     pub(crate) fn reset(self) {
         socket2::SockRef::from(&self.stream).set_linger(Some(std::time::Duration::ZERO)).expect("it lingers");

@@ -24,7 +24,8 @@ fn handed(socket: impl Into<OwnedFd>, variables: &str, args: &[&str]) -> Command
 
 const ONE: &str = "LISTEN_PID=$$ LISTEN_FDS=1";
 
-fn start(socket: &TcpListener, args: &[&str]) -> Server {
+/// The binary at a copy of `socket`.
+pub(crate) fn start(socket: &TcpListener, args: &[&str]) -> Server {
     Server::spawn_with(&mut handed(socket.try_clone().expect("a copy"), ONE, args), 1)
 }
 

@@ -19,6 +19,7 @@ mod persistence;
 mod pipelining;
 mod privilege;
 mod ranges;
+mod restart;
 mod server;
 mod system_calls;
 mod trace;
