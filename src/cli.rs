@@ -96,8 +96,8 @@ Every option also reads the environment variable shown with it; what is typed
 wins. A variable gives a repeatable option several values, one a line.
 
 Prints a line for each address to standard output when it accepts connections.
-SIGINT and SIGTERM: finishes the responses in flight (10 s at most) and ends; a
-second one ends at once. Exit status: 0 ended in order, 1 the system refused or ended at
+SIGTERM, SIGINT, SIGQUIT, and SIGHUP of its terminal: finishes the responses in
+flight (10 s at most) and ends; a second one ends at once. Exit status: 0 ended in order, 1 the system refused or ended at
 once, 2 the command line is wrong.
 
 Examples:

@@ -13,6 +13,7 @@
 //! - [`bind`]: address → listening sockets
 //! - [`inherited`]: listening sockets that were handed down
 //! - [`socket_file`]: a unix socket's name in the file system
+//! - [`signals`]: which of them end it
 //! - [`failure`]: one sentence and an exit status
 //!
 //! # The path of one request
@@ -84,6 +85,7 @@ pub mod refusal;
 pub mod representation;
 pub mod request;
 pub mod server;
+pub mod signals;
 pub mod site;
 pub mod socket_file;
 mod sys;

@@ -104,6 +104,18 @@ pub(crate) fn forget(variables: &[&str]) {
     }
 }
 
+/// Ignores `signal` from now on; returns whether it was ignored already.
+///
+/// # Errors
+/// `EINVAL` for what is no signal.
+pub(crate) fn ignore(signal: libc::c_int) -> io::Result<bool> {
+    // SAFETY: ignoring takes no handler of ours.
+    match unsafe { libc::signal(signal, libc::SIG_IGN) } {
+        libc::SIG_ERR => Err(io::Error::last_os_error()),
+        before => Ok(before == libc::SIG_IGN),
+    }
+}
+
 /// The next connection that waits at the listening `socket`, of whatever family; it does not block.
 ///
 /// # Errors

@@ -5,12 +5,11 @@
 //! with one, which is the default, there is no other.
 
 use std::io;
-use std::os::unix::net::UnixStream;
 use std::sync::{Arc, Barrier, mpsc};
 use std::thread;
 
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
-use signal_hook::consts::{SIGINT, SIGTERM};
+use signal_hook::consts::SIGTERM;
 
 use crate::bind;
 use crate::cli::Settings;
@@ -20,6 +19,7 @@ use crate::inherited::Inherited;
 use crate::listener::Listener;
 use crate::open;
 use crate::server::{Ended, Server};
+use crate::signals;
 use crate::socket_file::Access;
 
 /// Serves as `settings` say, also at the sockets that are `inherited`, until a signal ends it. When every worker accepts connections, `ready` is
@@ -59,6 +59,7 @@ pub fn serve(
     let first = of_workers.remove(0);
     let names: Vec<String> = first.iter().map(|listener| listener.name().to_owned()).collect();
 
+    let signals = signals::ending().map_err(|error| system("cannot handle signals", &error))?;
     let all_started = Arc::new(Barrier::new(count));
     let (reports, started) = mpsc::channel();
     let mut others = Vec::new();
@@ -66,7 +67,7 @@ pub fn serve(
         let (settings, reports, all_started) = (settings.clone(), reports.clone(), Arc::clone(&all_started));
         let cpu = cpu_of(index);
         let worker = move || {
-            let server = start(&settings, listeners, cpu);
+            let server = start(&settings, listeners, signals, cpu);
             // Whoever waits for the reports has returned only if the whole program ends.
             let _ = reports.send(server.as_ref().map(|_| ()).map_err(Failure::clone));
             let mut server = server?;
@@ -78,7 +79,7 @@ pub fn serve(
         })?);
     }
     drop(reports);
-    let mut server = start(settings, first, cpu_of(0))?;
+    let mut server = start(settings, first, signals, cpu_of(0))?;
     for _ in 1..count {
         started.recv().map_err(|_| Failure::refused("a worker ended before it began"))??;
     }
@@ -97,7 +98,12 @@ pub fn serve(
 }
 
 /// Makes this thread a worker.
-fn start(settings: &Settings, listeners: Vec<Listener>, cpu: Option<usize>) -> Result<Server, Failure> {
+fn start(
+    settings: &Settings,
+    listeners: Vec<Listener>,
+    signals: &[i32],
+    cpu: Option<usize>,
+) -> Result<Server, Failure> {
     if let Some(cpu) = cpu {
         let mut set = CpuSet::new();
         set.set(cpu);
@@ -105,7 +111,7 @@ fn start(settings: &Settings, listeners: Vec<Listener>, cpu: Option<usize>) -> R
     }
     let clock = Clock::start();
     let (site, _) = open::site(settings, &clock)?;
-    let stop = stop_on_signals().map_err(|error| system("cannot handle signals", &error))?;
+    let stop = signals::bytes_of(signals).map_err(|error| system("cannot handle signals", &error))?;
     Server::new(listeners, site, clock, mio::net::UnixStream::from_std(stop)).map_err(|error| {
         let advice = "allow more open files with ulimit -n, or try fewer --workers";
         Failure::refused(format!("cannot wait for events: {} ({advice})", cause(&error)))
@@ -125,16 +131,6 @@ fn run(server: &mut Server) -> Result<Ended, Failure> {
 fn allowed_cpus() -> Result<Vec<usize>, Failure> {
     let set = sched_getaffinity(None).map_err(|error| system("cannot --pin workers", &error.into()))?;
     Ok((0..CpuSet::MAX_CPU).filter(|&cpu| set.is_set(cpu)).collect())
-}
-
-/// A socket from which a byte can be read for each SIGINT or SIGTERM. Having a handler is also what
-/// makes them count for process 1.
-fn stop_on_signals() -> io::Result<UnixStream> {
-    let (receiver, sender) = UnixStream::pair()?;
-    receiver.set_nonblocking(true)?;
-    signal_hook::low_level::pipe::register(SIGINT, sender.try_clone()?)?;
-    signal_hook::low_level::pipe::register(SIGTERM, sender)?;
-    Ok(receiver)
 }
 
 fn system(what: &str, error: &io::Error) -> Failure {
