@@ -11,13 +11,13 @@ use crate::client::Client;
 use crate::privilege::{NO_OTHER_USER, unprivileged};
 use crate::server::{Server, command, fixtures, run, skip, temporary};
 
-const USAGE: i32 = 2;
-const REFUSED: i32 = 1;
+pub(crate) const USAGE: i32 = 2;
+pub(crate) const REFUSED: i32 = 1;
 
 /// A refusal is one sentence on standard error, with every one of `parts` in it (option, value, cause)
 /// and, in parentheses at its end, what to try.
 #[track_caller]
-fn check_refusal(command: &mut Command, status: i32, parts: &[&str]) {
+pub(crate) fn check_refusal(command: &mut Command, status: i32, parts: &[&str]) {
     let Output { status: ended, stdout, stderr } = run(command);
     let sentence = String::from_utf8(stderr).expect("text");
     assert_eq!(ended.code(), Some(status), "{command:?}: {sentence}");
@@ -30,7 +30,7 @@ fn check_refusal(command: &mut Command, status: i32, parts: &[&str]) {
 }
 
 #[track_caller]
-fn check_usage(args: &[&str], parts: &[&str]) {
+pub(crate) fn check_usage(args: &[&str], parts: &[&str]) {
     check_refusal(command().args(args), USAGE, parts);
 }
 
@@ -261,9 +261,11 @@ fn help_fits_80_columns_and_names_every_option_with_its_variable() {
         for line in help.lines() {
             assert!(line.chars().count() <= 80, "{line:?}");
         }
-        for name in ["fixed", "listen", "index", "header", "backlog", "body", "size", "status", "type"] {
+        for name in
+            ["fixed", "listen", "unix-mode", "index", "header", "backlog", "body", "size", "status", "type"]
+        {
             assert!(help.contains(&format!("--{name}")), "--{name} is not in {help}");
-            let variable = format!("TARED_{}", name.to_uppercase());
+            let variable = format!("TARED_{}", name.to_uppercase().replace('-', "_"));
             assert!(help.contains(&variable), "{variable} is not in {help}");
         }
         for part in ["DIR", "--help", "--version", "127.0.0.1:8080", "index.html", "4096", "200", "text/html"]
