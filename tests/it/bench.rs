@@ -9,7 +9,10 @@ const PYTHON: &str = "import sys; sys.exit(sys.version_info < (3, 10))";
 fn the_harness_reads_every_load_tool_and_concludes_from_its_numbers() {
     let python = || {
         let mut command = Command::new("python3");
-        command.current_dir(env!("CARGO_MANIFEST_DIR")).env("PYTHONDONTWRITEBYTECODE", "1").stdin(Stdio::null());
+        command
+            .current_dir(env!("CARGO_MANIFEST_DIR"))
+            .env("PYTHONDONTWRITEBYTECODE", "1")
+            .stdin(Stdio::null());
         command
     };
     if !python().args(["-c", PYTHON]).status().is_ok_and(|status| status.success()) {
