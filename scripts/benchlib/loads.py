@@ -65,7 +65,10 @@ def run_client(load: Load, url: str, seconds: int, cpus: frozenset[int]) -> Outc
     if ended.returncode != 0:
         last_line = ended.stdout.strip().rpartition("\n")[2]
         return Outcome(0, 0.0, [f"ended with status {ended.returncode}: {last_line}"], command=argv)
-    return dataclasses.replace(client.read(load, ended.stdout), command=argv)
+    try:
+        return dataclasses.replace(client.read(load, ended.stdout), command=argv)
+    except (LookupError, ValueError, StopIteration):
+        return Outcome(0, 0.0, [f"says what nobody here reads: {ended.stdout.strip()[-200:]!r}"], command=argv)
 
 
 # ---- How each is told --------------------------------------------------------------

@@ -213,10 +213,7 @@ def render_commands(report: Report) -> str:
 def show_commands(commands: list[list[str]], scratch: pathlib.Path) -> str:
     """Each once, and without what is of this machine only."""
     lines = [
-        shlex.join(argv)
-        .replace(str(scratch), "SCRATCH")
-        .replace(f"{REPOSITORY}/", "")
-        .replace(str(CACHE), "CACHE")
+        shlex.join(argv).replace(str(scratch), "SCRATCH").replace(f"{REPOSITORY}/", "").replace(str(CACHE), "CACHE")
         for argv in commands
     ]
     return "\n".join(["```", *dict.fromkeys(lines), "```"])

@@ -126,7 +126,11 @@ class Siege(Sentences):
         self.assertEqual(siege.broken([self.line("nginx 4", siege.PLAIN, 100, 50.0)]), [])
 
     def test_bytes_are_held_to_those_of_the_file(self):
-        for body_bytes, fault in ((33_792_000, ""), (33_600_000, ""), (10_600_000, "10,600 bytes a transaction, not 33,792")):
+        for body_bytes, fault in (
+            (33_792_000, ""),
+            (33_600_000, ""),
+            (10_600_000, "10,600 bytes a transaction, not 33,792"),
+        ):
             outcome = Outcome(
                 1000, 1.0, [], per_s=1000, body_bytes=body_bytes, mean_s=0.1, longest_s=0.1, availability=100.0
             )

@@ -24,7 +24,8 @@ TITLE = "What does a proxy cost?"
 STORY = (
     "In 2011 a node program answered `Hello World\\n` 4,669 times a second (`ab -c 100 -n 10000`, 21.4 ms), and behind "
     "node's http-proxy 1,140 times (87.7 ms). The answer had also become 22 bytes long instead of 12: chunks, sent "
-    "to a client of HTTP/1.0 that took them for content. So here every body is checked: one changed length fails the line."
+    "to a client of HTTP/1.0 that took them for content. So here every body is checked: one changed length fails the "
+    "line."
 )
 
 CONNECTIONS = 100

@@ -33,7 +33,7 @@ ROUNDS = 5
 # The fields of then beside those that tared sends by itself.
 FIELDS_2012 = ("Server: raw-baseline", "Last-Modified: Sun, 01 Jan 2012 00:00:00 GMT", "Accept-Ranges: bytes")
 
-THE_FLOOR, OURS_FIXED, NGINX, NODE_RAW, NODE_HTTP = "floor fixed", "tared --fixed", "nginx 2012", "node net", "node http"
+THE_FLOOR, OURS_FIXED, NGINX, NODE_RAW = "floor fixed", "tared --fixed", "nginx 2012", "node net"
 PER_S_2012 = {NODE_RAW: 27_450.96, NGINX: 47_543.16}
 MS_2012 = {NODE_RAW: 0.729, NGINX: 0.421}
 
@@ -145,7 +145,9 @@ def conclude(lines: list[Line]) -> str:
     if NODE_RAW in clean and NGINX in clean:
         now = clean[NODE_RAW].per_s / clean[NGINX].per_s
         then = PER_S_2012[NODE_RAW] / PER_S_2012[NGINX]
-        parts.append(f"the raw node server makes {now:.2f} of nginx's requests per second, where it made {then:.2f} in 2012")
+        parts.append(
+            f"the raw node server makes {now:.2f} of nginx's requests per second, where it made {then:.2f} in 2012"
+        )
     limited = [each.server for each in clean.values() if each.bottleneck in ("client", "both")]
     if limited:
         parts.append(

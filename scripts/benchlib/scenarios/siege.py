@@ -21,8 +21,8 @@ from .setting import Setting
 
 TITLE = "A static file, clustered, under siege"
 STORY = (
-    "In 2013 nginx 1.2.7 with 4 workers and a cluster of 4 node processes served a page of 33 KiB to `siege -b`, 100 to "
-    "600 users with 500 requests each: node 4,250 transactions/s, nginx 2,118; mean response 0.14 s against 0.23 s; "
+    "In 2013 nginx 1.2.7 with 4 workers and a cluster of 4 node processes served a page of 33 KiB to `siege -b`, 100 "
+    "to 600 users with 500 requests each: node 4,250 transactions/s, nginx 2,118; mean response 0.14 s against 0.23 s; "
     "longest 1.10 s against 13.95 s. node seems to have sent gzip to a client that had not asked for it, and nginx the "
     "file as it is. So here everybody is asked twice: for the file as it is, and for gzip that is compressed once."
 )
@@ -97,9 +97,7 @@ def measure(setting: Setting) -> list[Line]:
 
 def contenders_for(coding: str, tared: Tared) -> list[Contender]:
     told, path = ((*CACHING, *AS_GZIP), LIPSUM_GZ) if coding == GZIP else (CACHING, None)
-    ours = [
-        tared.files("--workers", str(count), *told, name=f"tared {count}", path=path) for count in WORKERS_OURS
-    ]
+    ours = [tared.files("--workers", str(count), *told, name=f"tared {count}", path=path) for count in WORKERS_OURS]
     nginx = [peers.nginx_siege(count, gzip_static=coding == GZIP) for count in WORKERS_NGINX]
     return [*ours, *nginx, peers.node_cluster(WORKERS_NODE)]
 
@@ -145,7 +143,16 @@ def line_of(server: str, coding: str, users: int, trial: Trial, due_bytes: int) 
 
 
 def table(lines: list[Line]) -> str:
-    figures = ["transactions/s", "mean s", "longest s", "available", "bytes each", "server µs", "siege µs", "of both siege"]
+    figures = [
+        "transactions/s",
+        "mean s",
+        "longest s",
+        "available",
+        "bytes each",
+        "server µs",
+        "siege µs",
+        "of both siege",
+    ]
     rendered = header(["asked for", "users", "server"], figures)
     for each in lines:
         names = [each.coding, str(each.users), each.server]
@@ -172,11 +179,11 @@ def table(lines: list[Line]) -> str:
 
 NOTES = (
     f"siege is told to make {REPETITIONS} requests for each user (2013: 500; --quick: {REPETITIONS_QUICK}), each on "
-    "a connection of its own; it shares both CPUs with the server, and rounds seconds to two places and megabytes too, so "
+    "a connection of its own; it shares both CPUs with the server, and rounds seconds and megabytes to two places, so "
     "that bytes each are not exact. CPU is of one transaction. The number behind a name is of workers or processes. "
     "tared does not choose a compressed file by Accept-Encoding: where gzip is asked for, its `lipsum.html.gz` is "
-    "requested by that name and sent as `Content-Encoding: gzip`, `Content-Type: text/html`, so that bytes and head are "
-    "those of the others, but the choosing is not measured."
+    "requested by that name and sent as `Content-Encoding: gzip`, `Content-Type: text/html`, so that bytes and head "
+    "are those of the others, but the choosing is not measured."
 )
 
 

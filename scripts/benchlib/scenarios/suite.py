@@ -53,7 +53,9 @@ def run(wanted: list[str], tared: Tared, quick: bool, out: pathlib.Path | None) 
         heading["quick"] = "too short to quote; it shows that it works"
     publish(heading, chapters, setting, out)
     write_json(heading, chapters, out)
-    broken = [f"{chapter.name}: {sentence}" for chapter in chapters for sentence in chapter.scenario.broken(chapter.lines)]
+    broken = [
+        f"{chapter.name}: {sentence}" for chapter in chapters for sentence in chapter.scenario.broken(chapter.lines)
+    ]
     for sentence in broken:
         say(f"tared has not kept what it is to keep: {sentence}")
     return 1 if broken else 0

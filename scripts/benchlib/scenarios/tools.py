@@ -20,7 +20,7 @@ TITLE = "Which load tool is the bottleneck?"
 STORY = (
     "In 2012 httperf, siege, ab and pronk measured one node server that answered `Success`, and found between 900 and "
     "12,700 requests per second for it. ab's keep-alive did nothing, because node ignored it in HTTP/1.0, and pronk "
-    "with 10,000 connections ended node. pronk is gone from npm and the web; autocannon stands for tools written in node."
+    "with 10,000 connections ended node. pronk is gone; autocannon is here for the tools that are written in node."
 )
 
 TOOLS = (AB, SIEGE, HTTPERF, WRK, H2LOAD, OHA, AUTOCANNON)
@@ -152,7 +152,18 @@ WHO = {"client": "tool", "server": "server", "both": "both", "neither": "neither
 
 
 def table(lines: list[Line]) -> str:
-    figures = ["answered", "kept alive", "seconds", "requests/s", "tared: requests", "tool", "server", "others", "tool µs", "server µs"]
+    figures = [
+        "answered",
+        "kept alive",
+        "seconds",
+        "requests/s",
+        "tared: requests",
+        "tool",
+        "server",
+        "others",
+        "tool µs",
+        "server µs",
+    ]
     rendered = header(["keep-alive", "connections", "tool"], [*figures, "bottleneck", "remarks"])
     for each in lines:
         names = ["yes" if each.keeps_alive else "no", f"{each.connections:,}", each.tool]
@@ -212,8 +223,8 @@ def conclude(lines: list[Line]) -> str:
     if costs:
         cheap, dear = min(costs, key=costs.__getitem__), max(costs, key=costs.__getitem__)
         parts.append(
-            f"with 100 kept connections a request costs {cheap} {significant(costs[cheap])} µs of its own CPU and {dear} "
-            f"{significant(costs[dear])} µs"
+            f"with 100 kept connections a request costs {cheap} {significant(costs[cheap])} µs of its own CPU and "
+            f"{dear} {significant(costs[dear])} µs"
         )
     compared = [each for each in ran if each.differs_by is not None]
     if compared:
