@@ -205,8 +205,8 @@ impl<S: Socket> Conn<S> {
                 State::Lingering { bytes_left } => return self.linger(bytes_left, shared),
                 State::Head | State::Body { .. } => {}
             }
-            let pause = self.answer(shared);
-            match self.send_batch(&pause, shared) {
+            let (pause, depth) = self.answer(shared);
+            match self.send_batch(&pause, depth, shared) {
                 Sent::All => {}
                 Sent::Blocked => return Next::Wait,
                 Sent::Paused => return Next::Again,
@@ -239,9 +239,9 @@ impl<S: Socket> Conn<S> {
         Next::Again
     }
 
-    /// Answers the whole requests among the unread bytes into the batch.
-    fn answer(&mut self, shared: &mut Shared) -> Pause {
-        let Some(slot) = &mut self.slot else { return Pause::NeedsInput };
+    /// Answers the whole requests among the unread bytes into the batch; returns how many they are.
+    fn answer(&mut self, shared: &mut Shared) -> (Pause, u64) {
+        let Some(slot) = &mut self.slot else { return (Pause::NeedsInput, 0) };
         let mut depth = 0;
         let pause = loop {
             if shared.outbox.is_full() || !matches!(self.state, State::Head | State::Body { .. }) {
@@ -292,25 +292,28 @@ impl<S: Socket> Conn<S> {
             }
             self.state = answered.finish(slot, &mut shared.tally);
         };
-        if depth > 0 {
-            shared.tally.count_batch(depth);
-        }
-        pause
+        (pause, depth)
     }
 
-    /// Sends the batch; what does not leave becomes the tail.
-    fn send_batch(&mut self, pause: &Pause, shared: &mut Shared) -> Sent {
+    /// Sends the batch of `depth` answers; what does not leave becomes the tail.
+    fn send_batch(&mut self, pause: &Pause, depth: u64, shared: &mut Shared) -> Sent {
         if shared.outbox.is_empty() {
             return Sent::All;
         }
         let sent = shared.outbox.send(&mut self.socket, &mut shared.tally);
+        let mut depth = depth;
         if let (Pause::FromFile(mark, answered), Some(slot)) = (pause, &mut self.slot) {
             if sent == Sent::All || shared.outbox.is_begun_since(*mark) {
                 self.state = answered.finish(slot, &mut shared.tally);
             } else {
+                // It is counted when it is answered anew.
+                depth -= 1;
                 shared.outbox.take_back(*mark);
                 shared.give_share_back();
             }
+        }
+        if depth > 0 {
+            shared.tally.count_batch(depth);
         }
         let unsent = (!shared.outbox.is_empty()).then(|| shared.outbox.take_unsent());
         self.tail = unsent.map(Box::new);
@@ -968,5 +971,8 @@ mod tests {
         conn.socket.output.write = Box::new(|bytes| Ok(bytes.len()));
         assert_eq!(run(&mut conn, &mut shared), Next::Wait);
         assert!(output_text(&conn).ends_with("\r\n\r\nnow small"));
+        // However often it could not begin: two requests, each in a batch of its own in the end.
+        let Tally { batches, depth_max, .. } = shared.tally;
+        assert_eq!((shared.tally.requests(), batches, depth_max), (2, 2, 1));
     }
 }

@@ -3,7 +3,6 @@
 
 use std::fs;
 use std::io;
-use std::thread;
 
 use rustix::process::{Resource, getrlimit};
 use rustix::system::uname;
@@ -30,15 +29,15 @@ pub struct Environment {
 }
 
 impl Environment {
-    /// As it is now; `backlog` is what was asked for.
-    pub fn read(backlog: u32) -> Self {
+    /// As it is now; `backlog` is what was asked for, `cpus` what there were before workers were pinned.
+    pub fn read(backlog: u32, cpus: usize) -> Self {
         let name = uname();
         let parts = [name.sysname(), name.release(), name.machine()].map(|part| part.to_string_lossy());
         Self {
             version: env!("CARGO_PKG_VERSION"),
             kernel: parts.join(" "),
             cpu: fs::read_to_string("/proc/cpuinfo").ok().and_then(|text| model(&text)).unwrap_or_default(),
-            cpus: thread::available_parallelism().map_or(0, usize::from),
+            cpus,
             descriptors: getrlimit(Resource::Nofile).current,
             backlog: backlog_cap(backlog).unwrap_or(backlog),
         }

@@ -21,7 +21,7 @@ pub fn say(text: &str) -> bool {
     is_free && stderr.lock().write_all(text).is_ok()
 }
 
-/// Whether a file of this name can be written as [`write`] does it, found out by trying.
+/// Whether a file of this name can be written as [`write()`] does it, found out by trying.
 ///
 /// # Errors
 /// What stands in the way.

@@ -526,3 +526,187 @@ fn thousandths<S: Serializer>(number: &Option<f64>, serializer: S) -> Result<S::
 fn millionths<S: Serializer>(share: &Option<f64>, serializer: S) -> Result<S::Ok, S::Error> {
     share.map(|share| (share * 1e6).round() / 1e6).serialize(serializer)
 }
+
+#[cfg(test)]
+mod tests {
+    use std::time::Instant;
+
+    use super::*;
+    use crate::tally::{Asked, Call, Ending};
+
+    fn environment() -> Environment {
+        Environment {
+            version: "1.2.3",
+            kernel: "Linux 6.1 x86_64".into(),
+            cpu: "A CPU".into(),
+            cpus: 4,
+            descriptors: Some(1024),
+            backlog: 4096,
+        }
+    }
+
+    fn report(workers: &[Snapshot]) -> Report {
+        Report::new("fixed", workers, Losses::default(), environment())
+    }
+
+    /// A worker that answered so many requests within 2 s with traffic and 3 s without, for which it took 1 s.
+    fn worker(requests: u64) -> Snapshot {
+        let start = Instant::now();
+        let mut traffic = Traffic::default();
+        for millis in [0, 1000, 4000, 5000] {
+            traffic.note(start + Duration::from_millis(millis));
+        }
+        let mut tally = Tally::default();
+        (tally.bytes_received, tally.bytes_sent) = (1_234_567, 7);
+        let asked = Asked { method: Method::Get, dialect: Dialect::HTTP_1_0, head_len: 30 };
+        for _ in 0..requests {
+            tally.count_answer(asked, 0, true);
+            tally.count_batch(1);
+            tally.calls.count(Call::RecvFrom);
+            tally.calls.count(Call::SendTo);
+        }
+        tally.connections.accepted = 2;
+        tally.connections.peak = 2;
+        tally.count_ending(Ending::ByClient, false);
+        Snapshot {
+            tally,
+            open: 1,
+            traffic,
+            usage: Usage {
+                user: Duration::from_millis(600),
+                system: Duration::from_millis(400),
+                waited: Duration::from_millis(20),
+            },
+            user_agent: None,
+            cpus: vec![0, 1],
+        }
+    }
+
+    #[track_caller]
+    fn check(text: &str, parts: &[&str]) {
+        for part in parts {
+            assert!(text.contains(part), "{part:?} is not in\n{text}");
+        }
+        for line in text.lines() {
+            // A label, and what is told of it in one column.
+            assert!(line.starts_with("  ") && line[15..].starts_with(|c: char| c != ' '), "{line:?}");
+        }
+        assert!(!text.contains("NaN") && !text.contains("inf"), "{text}");
+    }
+
+    #[test]
+    fn an_empty_run_has_dashes_and_no_numbers_that_are_none() {
+        let report = report(&[Snapshot::default()]);
+        let parts = [
+            "0.00 s with traffic",
+            "requests     0, - a second",
+            "none; none",
+            "- requests each, - kept alive",
+            "cost         - of CPU per request (- user, - system); busy -, waited for a CPU -",
+            "verdict      No request was answered",
+        ];
+        check(&report.text(), &parts);
+        assert!(!report.text().contains("workers") && !report.text().contains("cache"));
+        let json: serde_json::Value = serde_json::from_str(&report.json()).unwrap();
+        for (path, value) in [
+            ("/requests/total", "0"),
+            ("/requests/per_second", "null"),
+            ("/connections/requests_each", "null"),
+            ("/connections/kept_alive_share", "null"),
+            ("/dialect/depth_mean", "null"),
+            ("/dialect/head_bytes_mean", "null"),
+            ("/cost/cpu_us_per_request", "null"),
+            ("/cost/busy_share", "null"),
+            ("/system_calls/short_send_share", "null"),
+            ("/workers/imbalance", "null"),
+        ] {
+            assert_eq!(json.pointer(path).unwrap().to_string(), value, "{path}");
+        }
+    }
+
+    #[test]
+    fn one_worker_is_the_whole() {
+        let report = report(&[worker(1000)]);
+        let parts = [
+            "5.00 s: 2.00 s with traffic, 3.00 s without",
+            "requests     1,000, 200 a second",
+            "2xx 1,000; GET 1,000",
+            "bytes        1,234,567 received, 7 sent",
+            "2 accepted, 1 open, 2 at the most; 500.0 requests each, 100.0 % kept alive",
+            "closed: 1 by the client, 0 by us, 0 reset, 0 timed out; 0 in mid-response",
+            "HTTP/1.1 0, HTTP/1.0 1,000",
+            "pipelined 1.00 deep, 1 at the most; 30 bytes a head",
+            "1000.00 µs of CPU per request (600.00 user, 400.00 system); busy 50.0 %, waited for a CPU 1.0 %",
+            "2.00 per request, 0.0 % of the sends short",
+            "close 1, recvfrom 1,000, sendto 1,000",
+            "tared 1.2.3, Linux 6.1 x86_64; A CPU, 4 CPUs; 1,024 descriptors, backlog 4096",
+            "verdict      tared was busy 50 % of the time, so the client",
+        ];
+        check(&report.text(), &parts);
+        assert!(!report.text().contains("  workers "), "there is nobody to compare with");
+        assert_eq!(report.workers.imbalance, None);
+    }
+
+    #[test]
+    fn two_workers_add_up_and_the_busiest_is_told() {
+        let idle = Snapshot { usage: Usage::default(), ..worker(1000) };
+        let report = report(&[worker(3000), idle]);
+        let parts = [
+            "requests     4,000, ",
+            "4 accepted, 2 open, 4 at the most",
+            "workers      0: 3,000 requests, 2 connections, busy 50.0 %",
+            "1: 1,000 requests, 2 connections, busy 0.0 %",
+            "the busiest had 1.50 times the requests of the mean",
+            // The CPU of both by the requests of both; the share is the busiest one's.
+            "250.00 µs of CPU per request",
+            "verdict      The busiest worker of tared was busy 50 %",
+        ];
+        check(&report.text(), &parts);
+        let each: Vec<u64> = report.workers.each.iter().map(|worker| worker.requests).collect();
+        assert_eq!((report.workers.count, each), (2, vec![3000, 1000]));
+    }
+
+    #[test]
+    fn no_share_of_time_is_more_than_all_of_it() {
+        let busy = Usage { user: Duration::from_secs(3), ..Usage::default() };
+        let report = report(&[Snapshot { usage: busy, ..worker(1000) }]);
+        assert_eq!((report.cost.busy_share, report.cost.cpu_seconds), (Some(1.0), 3.0));
+    }
+
+    #[test]
+    fn what_the_kernel_lost_and_what_there_was_too_little_of_is_told() {
+        let mut starved = worker(1000);
+        starved.tally.connections.rests = 3;
+        let lost = Losses { listen_overflows: 5, listen_drops: 1_006 };
+        let environment = Environment { descriptors: None, ..environment() };
+        let report = Report::new("directory", &[starved], lost, environment);
+        let parts = [
+            "accepting rested 3 times",
+            "5 accept queue overflows, 1,006 drops",
+            "unlimited descriptors",
+            "overflowed 5 times",
+        ];
+        check(&report.text(), &parts);
+    }
+
+    #[test]
+    fn numbers_are_grouped_by_thousands() {
+        for (number, text) in [
+            (0, "0"),
+            (999, "999"),
+            (1000, "1,000"),
+            (1_234_567, "1,234,567"),
+            (u64::MAX, "18,446,744,073,709,551,615"),
+        ] {
+            assert_eq!(grouped(number), text);
+        }
+        assert_eq!(
+            (shown(Some(1234.56), 0, ""), shown(Some(1234.56), 1, " µs")),
+            ("1,235".into(), "1234.6 µs".into())
+        );
+        assert_eq!(
+            (shown(None, 2, " µs"), percent(None), percent(Some(0.1234))),
+            ("-".into(), "-".into(), "12.3 %".into())
+        );
+    }
+}

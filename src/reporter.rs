@@ -2,8 +2,10 @@
 
 use std::io::{self, IsTerminal, Write};
 use std::path::PathBuf;
-use std::sync::Arc;
-use std::thread;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{self, Sender};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread::{self, JoinHandle};
 
 use crate::board::Pulse;
 use crate::cli::{Format, Serve, Settings};
@@ -17,6 +19,8 @@ use crate::report::{Report, Snapshot};
 pub struct Reporter {
     mode: &'static str,
     backlog: u32,
+    /// CPUs on which this program might run when it began; a pinned worker sees its own only.
+    cpus: usize,
     lost_before: Losses,
     format: Format,
     /// Instead of standard error.
@@ -24,6 +28,10 @@ pub struct Reporter {
     is_quiet: bool,
     /// Whether the meter writes over its own line.
     is_live: bool,
+    /// Whether such a line stands, and nothing behind it.
+    has_line: AtomicBool,
+    /// Reports on demand on their way out, in order, and the thread that writes them.
+    on_demand: Mutex<Option<(Sender<String>, JoinHandle<()>)>>,
 }
 
 impl Reporter {
@@ -42,20 +50,29 @@ impl Reporter {
                 Serve::Fixed { .. } => "fixed",
             },
             backlog: settings.backlog,
+            cpus: thread::available_parallelism().map_or(0, usize::from),
             lost_before: Losses::read(),
             format: settings.report,
             file,
             is_quiet: settings.quiet,
             is_live: io::stderr().is_terminal(),
+            has_line: AtomicBool::new(false),
+            on_demand: Mutex::new(None),
         })
     }
 
-    /// Reports at the end of the program.
+    /// Reports at the end of the program, behind all reports on demand.
     ///
     /// # Errors
     /// A sentence about a file that could not be written; the report is on standard error then.
     pub fn at_end(&self, workers: &[Snapshot]) -> Result<(), Failure> {
+        if let Some((reports, writer)) = self.writer().take() {
+            drop(reports);
+            // It says itself what it cannot do.
+            let _ = writer.join();
+        }
         let text = self.report(workers);
+        self.end_line();
         match &self.file {
             Some(path) => output::write(path, &text).map_err(|error| {
                 show(&text);
@@ -70,21 +87,23 @@ impl Reporter {
     }
 
     /// Reports in the middle of a run. Neither a slow disk nor a slow reader holds up the loop: a thread
-    /// that ends with it writes the report.
+    /// writes the reports, one after the other.
     pub fn on_demand(&self, workers: &[Snapshot]) {
         let text = self.report(workers);
-        let file = self.file.clone();
-        let give = move || {
-            if let Some(error) = file.as_ref().and_then(|path| output::write(path, &text).err()) {
-                output::say(&format!("{}\n", unwritable(&file.unwrap_or_default(), &error)));
-                show(&text);
-            } else if file.is_none() {
-                show(&text);
-            }
+        self.end_line();
+        let mut on_demand = self.writer();
+        let (reports, _) = match &mut *on_demand {
+            Some(writer) => writer,
+            none => match writer(self.file.clone()) {
+                Ok(writer) => none.insert(writer),
+                Err(error) => {
+                    output::say(&format!("tared: cannot give the report: {}\n", cause(&error)));
+                    return;
+                }
+            },
         };
-        if let Err(error) = thread::Builder::new().spawn(give) {
-            output::say(&format!("tared: cannot give the report: {}\n", cause(&error)));
-        }
+        // It reads them until there can be no more.
+        let _ = reports.send(text);
     }
 
     /// Shows the last second.
@@ -92,16 +111,47 @@ impl Reporter {
         let line = pulse.line(workers);
         // A second that nobody reads is over anyway.
         output::say(&if self.is_live { format!("\r\x1b[K{line}") } else { format!("{line}\n") });
+        self.has_line.store(self.is_live, Ordering::Relaxed);
+    }
+
+    /// What is said next begins a line of its own.
+    fn end_line(&self) {
+        if self.has_line.swap(false, Ordering::Relaxed) {
+            output::say("\n");
+        }
+    }
+
+    fn writer(&self) -> MutexGuard<'_, Option<(Sender<String>, JoinHandle<()>)>> {
+        self.on_demand.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn report(&self, workers: &[Snapshot]) -> String {
         let lost = Losses::read().since(self.lost_before);
-        let report = Report::new(self.mode, workers, lost, Environment::read(self.backlog));
+        let report = Report::new(self.mode, workers, lost, Environment::read(self.backlog, self.cpus));
         match self.format {
             Format::Text => report.text(),
             Format::Json => report.json(),
         }
     }
+}
+
+/// A thread that writes each report that it is sent, until nobody can send more.
+fn writer(file: Option<Arc<PathBuf>>) -> io::Result<(Sender<String>, JoinHandle<()>)> {
+    let (reports, received) = mpsc::channel::<String>();
+    let write = move || {
+        for text in received {
+            match &file {
+                None => show(&text),
+                Some(path) => {
+                    if let Err(error) = output::write(path, &text) {
+                        output::say(&format!("{}\n", unwritable(path, &error)));
+                        show(&text);
+                    }
+                }
+            }
+        }
+    };
+    Ok((reports, thread::Builder::new().spawn(write)?))
 }
 
 fn show(text: &str) {

@@ -193,14 +193,19 @@ pub(crate) fn thread_times() -> (Duration, Duration) {
     (duration(usage.ru_utime), duration(usage.ru_stime))
 }
 
-/// Takes over the descriptor `fd`, which this program was started with; of standard output and standard
+/// Takes over the descriptor `fd`, which this program was started with, to write to it; of standard output and standard
 /// error it takes a copy. To be called before the program opens any descriptor of its own.
 ///
 /// # Errors
-/// `EBADF` if it is not open; see fcntl(2).
+/// `EBADF` if it is not open, or not for writing; see fcntl(2).
 pub(crate) fn inherited(fd: RawFd) -> io::Result<OwnedFd> {
     // SAFETY: F_DUPFD_CLOEXEC reads nothing but the number.
     let copy = owned(unsafe { libc::fcntl(fd, libc::F_DUPFD_CLOEXEC, 3) })?;
+    // SAFETY: F_GETFL reads nothing but the number.
+    let flags = unsafe { libc::fcntl(copy.as_raw_fd(), libc::F_GETFL) };
+    if flags & libc::O_ACCMODE == libc::O_RDONLY {
+        return Err(io::Error::from_raw_os_error(libc::EBADF));
+    }
     if fd > libc::STDERR_FILENO {
         // SAFETY: it is open, and nobody in this program knows it.
         drop(unsafe { OwnedFd::from_raw_fd(fd) });

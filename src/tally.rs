@@ -283,3 +283,177 @@ fn add_all(sums: &mut [u64], others: &[u64]) {
         *sum += other;
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const METHOD: [Method; REFUSED] =
+        [Method::Get, Method::Head, Method::Options, Method::Connect, Method::Trace, Method::Other];
+
+    fn asked(method: Method, dialect: Dialect) -> Asked {
+        Asked { method, dialect, head_len: 40 }
+    }
+
+    /// Every method with every class, each so often that no two of them are alike.
+    #[test]
+    fn an_answer_is_counted_by_its_method_and_its_class_and_nowhere_else() {
+        let mut tally = Tally::default();
+        let times = |method: usize, class: usize| 1u64 << (4 * method + class);
+        for (at, &method) in METHOD.iter().enumerate() {
+            for class in 0..CLASSES {
+                for _ in 0..times(at, class).min(1 << 12) {
+                    tally.count_answer(asked(method, Dialect::default()), class, true);
+                }
+            }
+        }
+        let capped = |at: usize, class: usize| times(at, class).min(1 << 12);
+        for (at, &method) in METHOD.iter().enumerate() {
+            let expected: u64 = (0..CLASSES).map(|class| capped(at, class)).sum();
+            assert_eq!(tally.of_method(method), expected, "{method:?}");
+        }
+        for class in 0..CLASSES {
+            let expected: u64 = (0..METHOD.len()).map(|at| capped(at, class)).sum();
+            assert_eq!(tally.of_class(class), expected, "{class}");
+        }
+        assert_eq!(tally.requests(), (0..CLASSES).map(|class| tally.of_class(class)).sum::<u64>());
+        assert_eq!((tally.refused(), tally.kept()), (0, tally.requests()));
+        assert_eq!(tally.head_bytes, tally.requests() * 40);
+    }
+
+    #[test]
+    fn what_is_refused_has_a_class_and_neither_method_nor_dialect() {
+        let mut tally = Tally::default();
+        tally.count_refused(2);
+        tally.count_refused(2);
+        tally.count_refused(3);
+        assert_eq!((tally.requests(), tally.refused(), tally.head_bytes), (3, 3, 0));
+        assert_eq!((tally.of_class(2), tally.of_class(3)), (2, 1));
+        assert!(METHOD.iter().all(|&method| tally.of_method(method) == 0));
+        assert_eq!((tally.spoken(|_| true), tally.kept()), (0, 0));
+    }
+
+    /// The array has room for every method and class, and no two of them share a place.
+    #[test]
+    fn every_method_and_class_has_a_place_of_its_own() {
+        let places: std::collections::HashSet<usize> =
+            (0..METHODS).flat_map(|method| (0..CLASSES).map(move |class| row(method, class))).collect();
+        assert_eq!(places.len(), METHODS * CLASSES);
+        assert!(METHOD.iter().all(|&method| (method as usize) < REFUSED));
+    }
+
+    #[test]
+    fn every_dialect_is_found_by_each_of_its_parts() {
+        let parts =
+            [Dialect::HTTP_1_0, Dialect::KEEP_ALIVE, Dialect::CLOSE, Dialect::HOSTLESS, Dialect::EXPECT];
+        let mut tally = Tally::default();
+        for dialect in Dialect::all() {
+            tally.count_answer(asked(Method::Get, dialect), 0, dialect.has(Dialect::CLOSE));
+        }
+        assert_eq!(tally.requests(), Dialect::COUNT as u64);
+        for part in parts {
+            assert_eq!(tally.spoken(|dialect| dialect.has(part)), 16, "half of all: {part:?}");
+        }
+        assert_eq!(tally.kept(), 16);
+    }
+
+    #[test]
+    fn every_call_is_counted_by_its_name() {
+        let mut calls = Calls::default();
+        for (call, times) in [
+            (Call::EpollWait, 1),
+            (Call::SendTo, 2),
+            (Call::Writev, 4),
+            (Call::SendFile, 8),
+            (Call::Mmap, 16),
+        ] {
+            (0..times).for_each(|_| calls.count(call));
+        }
+        let named: std::collections::BTreeMap<_, _> = calls.named().collect();
+        assert_eq!(named.len(), Call::NAMES.len(), "no name is there twice");
+        for (name, times) in
+            [("epoll_wait", 1), ("sendto", 2), ("writev", 4), ("sendfile", 8), ("mmap", 16), ("close", 0)]
+        {
+            assert_eq!(named[name], times, "{name}");
+        }
+        assert_eq!((calls.total(), calls.sends(), calls.of(Call::Mmap)), (31, 14, 16));
+    }
+
+    #[test]
+    fn an_ending_is_of_one_kind_and_costs_a_close() {
+        let mut tally = Tally::default();
+        for (ending, is_owed) in [
+            (Ending::ByClient, false),
+            (Ending::ByServer, true),
+            (Ending::ByServer, false),
+            (Ending::Reset, true),
+            (Ending::Reset, true),
+            (Ending::Reset, false),
+            (Ending::TimedOut, false),
+        ] {
+            tally.count_ending(ending, is_owed);
+        }
+        let Connections { by_client, by_server, reset, timed_out, aborted, .. } = tally.connections;
+        assert_eq!((by_client, by_server, reset, timed_out, aborted), (1, 2, 3, 1, 3));
+        assert_eq!(tally.calls.of(Call::Close), 7);
+    }
+
+    #[test]
+    fn a_send_is_short_if_anything_is_left() {
+        let mut tally = Tally::default();
+        for (offered, taken) in [(10, 10), (10, 9), (10, 0), (1, 1)] {
+            tally.count_send(offered, taken);
+        }
+        assert_eq!((tally.bytes_sent, tally.sends_short), (20, 2));
+        tally.bytes_received = 5;
+        assert_eq!(tally.bytes(), 25);
+    }
+
+    /// A worker's every counter is in the sum; only the depth is the larger one.
+    #[test]
+    fn several_workers_add_up() {
+        let mut one = Tally {
+            answered: std::array::from_fn(|at| at as u64),
+            spoken: [std::array::from_fn(|at| at as u64), [2; Dialect::COUNT]],
+            head_bytes: 3,
+            batches: 4,
+            depth_max: 5,
+            bytes_received: 6,
+            bytes_sent: 7,
+            sends_short: 8,
+            cache_hits: 9,
+            cache_fills: 10,
+            connections: Connections {
+                accepted: 11,
+                peak: 12,
+                by_client: 13,
+                by_server: 14,
+                reset: 15,
+                timed_out: 16,
+                aborted: 17,
+                rests: 18,
+            },
+            calls: Calls(std::array::from_fn(|at| at as u64)),
+        };
+        let other = Tally { depth_max: 3, ..one.clone() };
+        let before = one.clone();
+        one += &other;
+        let twice = |n: u64| 2 * n;
+        assert_eq!(one.answered, before.answered.map(twice));
+        assert_eq!(one.spoken, before.spoken.map(|counts| counts.map(twice)));
+        assert_eq!(one.calls.0, before.calls.0.map(twice));
+        assert_eq!(one.depth_max, 5);
+        let sums = |tally: &Tally| {
+            let Connections { accepted, peak, by_client, by_server, reset, timed_out, aborted, rests } =
+                tally.connections;
+            let connections = [accepted, peak, by_client, by_server, reset, timed_out, aborted, rests];
+            let Tally { head_bytes, batches, bytes_received, bytes_sent, .. } = *tally;
+            let rest = [tally.sends_short, tally.cache_hits, tally.cache_fills];
+            [&connections[..], &[head_bytes, batches, bytes_received, bytes_sent], &rest].concat()
+        };
+        assert_eq!(sums(&one), sums(&before).into_iter().map(twice).collect::<Vec<_>>());
+        let mut same = before.clone();
+        same += &Tally::default();
+        assert_eq!(same, before);
+    }
+}
