@@ -158,6 +158,7 @@ def table(lines: list[Line]) -> str:
         "seconds",
         "requests/s",
         "tared: requests",
+        "tared: /s",
         "tool",
         "server",
         "others",
@@ -180,6 +181,7 @@ def table(lines: list[Line]) -> str:
                     f"{each.wall_s:.2f}",
                     f"{each.per_s:,.0f}",
                     NONE if each.counted is None else f"{each.counted:,}",
+                    NONE if each.counted is None or not each.wall_s else f"{each.counted / each.wall_s:,.0f}",
                     f"{each.client_busy:.0%}",
                     f"{each.server_busy:.0%}",
                     f"{each.others_busy:.0%}",
@@ -201,7 +203,8 @@ def remarks(each: Line) -> list[str]:
 
 
 NOTES = (
-    "What the tool says: answered, kept alive, seconds, requests/s. What the machine says: the share of its CPU that "
+    "What the tool says: answered, kept alive, seconds, requests/s. What tared says: the requests that it was asked, "
+    "and how many those are in the seconds of the tool. What the machine says: the share of its CPU that "
     "tool and server used from the start of the tool to its end, and CPU of one request. The bottleneck is who was "
     "busy for at least 90 % of that; where it is neither, each waited for the other (as with one connection), or the "
     "tool's start and end were much of its life. wrk and autocannon are told a time, after which requests are on their "
