@@ -15,7 +15,9 @@ use clap::parser::ValueSource;
 use clap::{ArgMatches, Args, Command, FromArgMatches};
 
 use crate::address::Address;
+use crate::deadlines::Patience;
 use crate::failure::Failure;
+use crate::files::Keeping;
 use crate::head::{Field, Status};
 use crate::mime;
 use crate::server::LISTENERS_MAX;
@@ -39,6 +41,16 @@ pub struct Settings {
     pub fields: Vec<Field>,
     /// What to serve.
     pub serve: Serve,
+    /// Connections open at a time, if it is not for the descriptors to say.
+    pub max_connections: Option<usize>,
+    /// Requests of one connection that are answered, if not any number.
+    pub requests_each: Option<u64>,
+    /// How long clients are waited for.
+    pub patience: Patience,
+    /// How long responses in flight may take at the end.
+    pub grace: Duration,
+    /// How files are kept.
+    pub keeping: Keeping,
     /// How long to serve, if not for ever.
     pub duration: Option<Duration>,
     /// How many requests to answer, if not any number.
@@ -106,8 +118,11 @@ pub enum BodySource {
 /// Workers beyond any use: one more is a typing error. Arbitrary.
 const WORKERS_MAX: usize = 1024;
 
-/// Time to serve beyond any use. Arbitrary; deadlines are far from their type's bounds.
-const DURATION_MAX: Duration = Duration::from_secs(100 * 366 * 24 * 3600);
+/// How long a client's end is waited for after its last response.
+const LINGER: Duration = Duration::from_secs(5);
+
+/// A time beyond any use. Arbitrary; deadlines are far from their type's bounds.
+const TIME_MAX: Duration = Duration::from_secs(100 * 366 * 24 * 3600);
 
 /// Fields that tared writes itself, from the connection, the body and the clock.
 const COMPUTED: [&str; 4] = ["Connection", "Content-Length", "Date", "Transfer-Encoding"];
@@ -193,6 +208,93 @@ struct Typed {
     /// extension or text/plain; charset=utf-8]
     #[arg(long = "type", env = "TARED_TYPE", value_name = "MIME", help_heading = "With --fixed")]
     content_type: Option<String>,
+
+    /// Connections open at a time [default: what descriptors allow]
+    #[arg(long, env = "TARED_MAX_CONNECTIONS", value_name = "N", help_heading = "Limits")]
+    max_connections: Option<String>,
+
+    /// Requests of one connection, then it closes [default: any number]
+    #[arg(long, env = "TARED_MAX_REQUESTS_PER_CONNECTION", value_name = "N", help_heading = "Limits")]
+    max_requests_per_connection: Option<String>,
+
+    /// Wait for the next request so long; 0 is for ever
+    #[arg(
+        long,
+        env = "TARED_KEEP_ALIVE",
+        value_name = "TIME",
+        default_value = "65s",
+        help_heading = "Limits"
+    )]
+    keep_alive: String,
+
+    /// Wait for all of a head so long, from its first byte on; then 408
+    #[arg(
+        long,
+        env = "TARED_HEADER_TIMEOUT",
+        value_name = "TIME",
+        default_value = "10s",
+        help_heading = "Limits"
+    )]
+    header_timeout: String,
+
+    /// Wait for the next piece of a request body so long; then 408
+    #[arg(
+        long,
+        env = "TARED_BODY_TIMEOUT",
+        value_name = "TIME",
+        default_value = "60s",
+        help_heading = "Limits"
+    )]
+    body_timeout: String,
+
+    /// Wait for a client that takes nothing of its response so long
+    #[arg(
+        long,
+        env = "TARED_WRITE_TIMEOUT",
+        value_name = "TIME",
+        default_value = "60s",
+        help_heading = "Limits"
+    )]
+    write_timeout: String,
+
+    /// Let responses in flight take so long at the end
+    #[arg(long, env = "TARED_GRACE", value_name = "TIME", default_value = "10s", help_heading = "Limits")]
+    grace: String,
+
+    /// Files kept ready
+    #[arg(
+        long,
+        env = "TARED_CACHE_ENTRIES",
+        value_name = "N",
+        default_value = "1000",
+        help_heading = "Limits"
+    )]
+    cache_entries: String,
+
+    /// Drop a kept file that nobody asked for in this time
+    #[arg(
+        long,
+        env = "TARED_CACHE_IDLE",
+        value_name = "TIME",
+        default_value = "3600s",
+        help_heading = "Limits"
+    )]
+    cache_idle: String,
+
+    /// Look whether a kept file is still the same after this time; 0 is for
+    /// each request
+    #[arg(
+        long,
+        env = "TARED_CACHE_CHECK",
+        value_name = "TIME",
+        default_value = "1s",
+        help_heading = "Limits"
+    )]
+    cache_check: String,
+
+    /// Never look: files do not change while they are served
+    #[arg(long, env = "TARED_FROZEN", value_parser = FalseyValueParser::new(), help_heading = "Limits")]
+    frozen: bool,
 
     /// End with the report after this time, as 500ms, 10s or 5m
     #[arg(long, env = "TARED_DURATION", value_name = "TIME", help_heading = "Measuring")]
@@ -331,7 +433,26 @@ fn interpret(typed: Typed, matches: &ArgMatches) -> Result<Settings, Failure> {
         pin: typed.pin,
         fields: fields.iter().map(|text| field(text, is_directory)).collect::<Result<_, _>>()?,
         serve,
-        duration: typed.duration.as_deref().map(duration).transpose()?,
+        max_connections: typed
+            .max_connections
+            .as_deref()
+            .map(|text| count("--max-connections", text))
+            .transpose()?,
+        requests_each: requests_each(typed.max_requests_per_connection.as_deref())?,
+        patience: Patience {
+            idle: Some(time("--keep-alive", &typed.keep_alive, "65s")?).filter(|time| !time.is_zero()),
+            head: some_time("--header-timeout", &typed.header_timeout, "10s")?,
+            body: some_time("--body-timeout", &typed.body_timeout, "60s")?,
+            write: some_time("--write-timeout", &typed.write_timeout, "60s")?,
+            linger: LINGER,
+        },
+        grace: time("--grace", &typed.grace, "10s")?,
+        keeping: Keeping {
+            entries_max: count("--cache-entries", &typed.cache_entries)?,
+            idle: some_time("--cache-idle", &typed.cache_idle, "3600s")?,
+            check: keeping_check(typed.frozen, &typed.cache_check)?,
+        },
+        duration: typed.duration.as_deref().map(|text| some_time("--duration", text, "10s")).transpose()?,
         max_requests: typed.max_requests.as_deref().map(max_requests).transpose()?,
         report: format(&typed.report)?,
         report_file: typed.report_file,
@@ -399,14 +520,43 @@ fn workers(text: &str) -> Result<usize, Failure> {
     }
 }
 
-fn duration(text: &str) -> Result<Duration, Failure> {
-    let refuse = |cause: &str| Failure::usage(format!("--duration '{text}': {cause} (try --duration 10s)"));
+/// A time; none at all is written 0.
+fn time(option: &str, text: &str, example: &str) -> Result<Duration, Failure> {
+    let refuse = |cause: &str| Failure::usage(format!("{option} '{text}': {cause} (try {option} {example})"));
+    if text == "0" {
+        return Ok(Duration::ZERO);
+    }
     match humantime::parse_duration(text) {
-        Ok(Duration::ZERO) => Err(refuse("this is no time at all")),
-        Ok(duration) if duration <= DURATION_MAX => Ok(duration),
+        Ok(time) if time <= TIME_MAX => Ok(time),
         Ok(_) => Err(refuse("this is longer than a hundred years")),
         Err(_) => Err(refuse("this is no number with ms, s, m or h behind it")),
     }
+}
+
+/// A time that is longer than none.
+fn some_time(option: &str, text: &str, example: &str) -> Result<Duration, Failure> {
+    let time = time(option, text, example)?;
+    let refuse =
+        || Failure::usage(format!("{option} '{text}': this is no time at all (try {option} {example})"));
+    if time.is_zero() { Err(refuse()) } else { Ok(time) }
+}
+
+/// A number above 0.
+fn count(option: &str, text: &str) -> Result<usize, Failure> {
+    match text.parse() {
+        Ok(count @ 1..) if !text.starts_with('+') => Ok(count),
+        _ => Err(Failure::usage(format!("{option} '{text}': this is no number above 0 (try {option} 1000)"))),
+    }
+}
+
+fn requests_each(text: Option<&str>) -> Result<Option<u64>, Failure> {
+    let requests = text.map(|text| count("--max-requests-per-connection", text)).transpose()?;
+    Ok(requests.map(|requests| requests as u64))
+}
+
+fn keeping_check(is_frozen: bool, text: &str) -> Result<Option<Duration>, Failure> {
+    let check = time("--cache-check", text, "1s")?;
+    Ok((!is_frozen).then_some(check))
 }
 
 fn max_requests(text: &str) -> Result<u64, Failure> {

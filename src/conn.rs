@@ -23,6 +23,7 @@ use std::os::fd::AsFd;
 
 use crate::budget::{Budget, Share};
 use crate::clock::Clock;
+use crate::deadlines::Phase;
 use crate::framing::{BODY_MAX, Framing, Skip, Skipped};
 use crate::head::Status;
 use crate::outbox::{Mark, Outbox, Sent, Sink};
@@ -90,6 +91,8 @@ pub struct Shared {
     pub tally: Tally,
     /// Requests that may still be answered, if there is a bound.
     pub budget: Option<Budget>,
+    /// Requests of one connection that are answered, if there is a bound.
+    pub requests_each_max: Option<u64>,
     /// Whether the server is ending: every response is then its connection's last.
     pub is_ending: bool,
     /// Whether connections that are owed nothing close.
@@ -130,6 +133,10 @@ pub struct Conn<S> {
     state: State,
     /// The client sends no more; it may still be reading.
     is_input_ended: bool,
+    /// The socket took nothing of what there is to send.
+    is_blocked: bool,
+    /// Requests answered.
+    answered: u64,
 }
 
 /// A request that has been answered and is still unread.
@@ -163,7 +170,15 @@ enum Pause {
 impl<S: Socket> Conn<S> {
     /// A connection just accepted.
     pub fn new(socket: S) -> Self {
-        Self { socket, slot: None, tail: None, state: State::Head, is_input_ended: false }
+        Self {
+            socket,
+            slot: None,
+            tail: None,
+            state: State::Head,
+            is_input_ended: false,
+            is_blocked: false,
+            answered: 0,
+        }
     }
 
     /// The socket, to be registered.
@@ -182,6 +197,37 @@ impl<S: Socket> Conn<S> {
         next
     }
 
+    /// What it waits for.
+    pub fn phase(&self) -> Phase {
+        match self.state {
+            _ if self.tail.is_some() || self.is_blocked => Phase::Write,
+            State::Closing { .. } | State::Lingering { .. } => Phase::Linger,
+            State::Body { .. } => Phase::Body,
+            State::Head if self.slot.is_some() => Phase::Head,
+            State::Head => Phase::Idle,
+        }
+    }
+
+    /// What it waits for has not come in time. A request of which a part has come is refused, which is
+    /// then to be sent; otherwise there is nothing more to say.
+    pub fn time_out(&mut self, shared: &mut Shared) -> Next {
+        match (self.phase(), &self.slot) {
+            (Phase::Head | Phase::Body, Some(slot)) if shared.refuse(Refusal::TimedOut, slot) => {
+                self.state = State::Closing { linger: true };
+                match self.send_batch(&Pause::BatchFull, 1, shared) {
+                    Sent::All | Sent::Paused | Sent::Blocked => Next::Again,
+                    Sent::Cut | Sent::Lost => Next::Close(Ending::TimedOut),
+                }
+            }
+            _ => Next::Close(Ending::TimedOut),
+        }
+    }
+
+    /// Whether a request was answered on it.
+    pub fn has_answered(&self) -> bool {
+        self.answered > 0
+    }
+
     /// Whether a response has not been sent to its end.
     pub fn is_owed(&self) -> bool {
         self.tail.is_some()
@@ -190,6 +236,7 @@ impl<S: Socket> Conn<S> {
     fn turn(&mut self, may_have_ended: bool, shared: &mut Shared) -> Next {
         let mut is_drained = false;
         let mut was_cut = false;
+        self.is_blocked = false;
         for _ in 0..ROUNDS_PER_TURN {
             if let Some(tail) = &mut self.tail {
                 match tail.send(&mut self.socket, &mut shared.tally) {
@@ -208,7 +255,10 @@ impl<S: Socket> Conn<S> {
             let (pause, depth) = self.answer(shared);
             match self.send_batch(&pause, depth, shared) {
                 Sent::All => {}
-                Sent::Blocked => return Next::Wait,
+                Sent::Blocked => {
+                    self.is_blocked = true;
+                    return Next::Wait;
+                }
                 Sent::Paused => return Next::Again,
                 // The file was cut between the look at it and the send: look at its request again.
                 Sent::Cut if !was_cut => {
@@ -263,13 +313,7 @@ impl<S: Socket> Conn<S> {
                     continue;
                 }
                 Unread::Refused(refusal) => {
-                    if shared.share() != Share::None {
-                        let response = shared.site.refusal(refusal);
-                        let with_body = !request::is_head(slot.unread());
-                        shared.outbox.push(&response, false, with_body, shared.clock.date());
-                        shared.tally.count_refused(response.class());
-                        depth += 1;
-                    }
+                    depth += u64::from(shared.refuse(refusal, slot));
                     self.state = State::Closing { linger: true };
                     break Pause::BatchFull;
                 }
@@ -279,7 +323,9 @@ impl<S: Socket> Conn<S> {
                 self.state = State::Closing { linger: true };
                 break Pause::BatchFull;
             }
-            let is_kept = request.keep_alive && !is_early && !shared.is_ending && share != Share::Last;
+            let is_last =
+                share == Share::Last || shared.requests_each_max.is_some_and(|max| self.answered + 1 >= max);
+            let is_kept = request.keep_alive && !is_early && !shared.is_ending && !is_last;
             let may_send_more = request.keep_alive || is_early;
             let asked = Asked { method: request.method, dialect: request.dialect, head_len };
             let mark = shared.outbox.mark();
@@ -291,6 +337,7 @@ impl<S: Socket> Conn<S> {
                 break Pause::FromFile(mark, answered);
             }
             self.state = answered.finish(slot, &mut shared.tally);
+            self.answered += 1;
         };
         (pause, depth)
     }
@@ -305,6 +352,7 @@ impl<S: Socket> Conn<S> {
         if let (Pause::FromFile(mark, answered), Some(slot)) = (pause, &mut self.slot) {
             if sent == Sent::All || shared.outbox.is_begun_since(*mark) {
                 self.state = answered.finish(slot, &mut shared.tally);
+                self.answered += 1;
             } else {
                 // It is counted when it is answered anew.
                 depth -= 1;
@@ -380,6 +428,7 @@ impl Shared {
             clock,
             tally: Tally::default(),
             budget: None,
+            requests_each_max: None,
             is_ending: false,
             closes_idle: false,
         }
@@ -388,6 +437,17 @@ impl Shared {
     /// The right to answer a request.
     fn share(&self) -> Share {
         self.budget.as_ref().map_or(Share::One, Budget::take)
+    }
+
+    /// Puts the reply to what is unread in `slot` into the batch, and says whether it may.
+    fn refuse(&mut self, refusal: Refusal, slot: &Slot) -> bool {
+        if self.share() == Share::None {
+            return false;
+        }
+        let response = self.site.refusal(refusal);
+        self.outbox.push(&response, false, !request::is_head(slot.unread()), self.clock.date());
+        self.tally.count_refused(response.class());
+        true
     }
 
     /// What was taken is answered later.
@@ -488,7 +548,7 @@ mod tests {
 
     use super::*;
     use crate::beneath::Root;
-    use crate::files::{Files, READ_MAX, SENDFILE_MIN};
+    use crate::files::{Files, Keeping, READ_MAX, SENDFILE_MIN};
     use crate::head::{Body, Response, Status};
     use crate::outbox::fake::{Taker, Writing};
 
@@ -570,7 +630,13 @@ mod tests {
 
     fn directory(root: &Path) -> Shared {
         let clock = Clock::start();
-        let files = Files::new(Root::open(root).unwrap(), vec!["index.html".into()], vec![], clock.now());
+        let files = Files::new(
+            Root::open(root).unwrap(),
+            vec!["index.html".into()],
+            vec![],
+            Keeping::default(),
+            clock.now(),
+        );
         Shared::new(Site::files(files, &[]), clock)
     }
 

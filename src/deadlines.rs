@@ -1,12 +1,12 @@
 //! How long a client is waited for, and when that is over: O(1) to set, and to be told.
 //!
-//! A wheel of slots, one for each tick. A connection stands in one slot, or a few, and is looked at
-//! when its slot comes: what it waits for may have changed meanwhile, so a slot says no more than that
-//! it is time to look. A busy connection is therefore not touched by its deadlines for a whole turn.
+//! A wheel of slots, one for each tick. A slot holds places in the table of connections, and when it
+//! comes they are looked at: what stands there may wait for something else by now, or be another
+//! connection, so a slot says no more than that it is time to look. A busy connection is therefore not
+//! touched by its deadlines for a whole turn, and a thousand connections that come and go at one place
+//! leave one entry behind.
 
 use std::time::{Duration, Instant};
-
-use mio::Token;
 
 /// Time between two looks. A deadline is met so much too late at the most. Arbitrary.
 const TICK: Duration = Duration::from_millis(250);
@@ -57,44 +57,51 @@ impl Patience {
     }
 }
 
+type Tick = u64;
+
 /// The wheel.
 #[derive(Debug)]
 pub struct Wheel {
-    slots: Vec<Vec<Token>>,
+    slots: Vec<Vec<u32>>,
+    /// For each place the time from which on deadlines are met by a look at it that is due.
+    looks: Vec<Option<Instant>>,
     start: Instant,
     /// The tick whose slot comes next.
     next: Tick,
-    /// The earliest tick whose slot holds somebody.
+    /// The earliest tick whose slot holds a place.
     earliest: Option<Tick>,
 }
-
-/// The tick at which somebody is looked at.
-pub type Tick = u64;
 
 impl Wheel {
     /// A wheel that begins to turn now.
     pub fn new(now: Instant) -> Self {
-        Self { slots: vec![Vec::new(); SLOTS as usize], start: now, next: 0, earliest: None }
+        let slots = vec![Vec::new(); SLOTS as usize];
+        Self { slots, looks: Vec::new(), start: now, next: 0, earliest: None }
     }
 
-    /// Has `token` looked at when `deadline` is over, or earlier; returns when.
-    pub fn set(&mut self, token: Token, deadline: Instant) -> Tick {
+    /// Has the `place` looked at when `deadline` is over, or earlier.
+    pub fn set(&mut self, place: u32, deadline: Instant) {
+        let index = place as usize;
+        if index >= self.looks.len() {
+            self.looks.resize(index + 1, None);
+        }
+        if self.looks[index].is_some_and(|look| look <= deadline) {
+            return;
+        }
         let tick = self.tick_of(deadline).clamp(self.next, self.next + SLOTS - 1);
-        self.slot(tick).push(token);
+        self.slot(tick).push(place);
         self.earliest = Some(self.earliest.map_or(tick, |earliest| earliest.min(tick)));
-        tick
+        self.looks[index] = Some(self.time_of(tick));
     }
 
-    /// Whether a look at `tick` comes in time for `deadline`.
-    pub fn is_in_time(&self, tick: Tick, deadline: Instant) -> bool {
-        tick <= self.tick_of(deadline)
-    }
-
-    /// Puts those who are to be looked at by `now` into `due`.
-    pub fn turn(&mut self, now: Instant, due: &mut Vec<Token>) {
+    /// Puts the places that are to be looked at by `now` into `due`.
+    pub fn turn(&mut self, now: Instant, due: &mut Vec<u32>) {
         let until = self.tick_of(now);
         while let Some(tick) = self.earliest.filter(|&tick| tick < until) {
-            due.append(self.slot(tick));
+            for place in std::mem::take(self.slot(tick)) {
+                self.looks[place as usize] = None;
+                due.push(place);
+            }
             self.next = tick + 1;
             self.earliest = (self.next..self.next + SLOTS).find(|&tick| !self.slot(tick).is_empty());
         }
@@ -104,11 +111,16 @@ impl Wheel {
 
     /// When somebody is to be looked at next.
     pub fn next(&self) -> Option<Instant> {
-        let ticks = u32::try_from(self.earliest? + 1).ok()?;
-        Some(self.start + TICK * ticks)
+        Some(self.time_of(self.earliest? + 1))
     }
 
-    fn slot(&mut self, tick: Tick) -> &mut Vec<Token> {
+    /// When `tick` begins.
+    fn time_of(&self, tick: Tick) -> Instant {
+        // 2³² ticks are 34 years.
+        self.start + TICK * u32::try_from(tick).unwrap_or(u32::MAX)
+    }
+
+    fn slot(&mut self, tick: Tick) -> &mut Vec<u32> {
         &mut self.slots[(tick % SLOTS) as usize]
     }
 
@@ -135,16 +147,16 @@ mod tests {
             for round in 0..200u64 {
                 if round < 150 {
                     let wait_millis = [0, 1, 249, 250, 10_000, 63_000, 65_000, 3_600_000][round as usize % 8];
-                    wheel.set(Token(round as usize), at(now + wait_millis));
-                    waiting.push((Token(round as usize), at(now), at(now + wait_millis)));
+                    wheel.set(round as u32, at(now + wait_millis));
+                    waiting.push((round as u32, at(now), at(now + wait_millis)));
                 }
                 let next = wheel.next();
                 now += step_millis;
                 let mut due = Vec::new();
                 wheel.turn(at(now), &mut due);
                 assert!(due.is_empty() || next.is_some_and(|next| next <= at(now)), "it said when");
-                for token in due {
-                    let found = waiting.iter().position(|&(waiting, ..)| waiting == token).expect("once");
+                for place in due {
+                    let found = waiting.iter().position(|&(waiting, ..)| waiting == place).expect("once");
                     let (_, set, deadline) = waiting.remove(found);
                     assert!(deadline <= at(now) || at(now) + TICK >= set + horizon, "not before its time");
                 }
@@ -156,12 +168,19 @@ mod tests {
     }
 
     #[test]
-    fn a_later_look_is_in_time_for_a_later_deadline() {
+    fn a_place_is_looked_at_once_for_all_deadlines_behind_its_first() {
         let start = Instant::now();
+        let after = |millis| start + Duration::from_millis(millis);
         let mut wheel = Wheel::new(start);
-        let tick = wheel.set(Token(1), start + Duration::from_secs(10));
-        assert!(wheel.is_in_time(tick, start + Duration::from_secs(60)));
-        assert!(!wheel.is_in_time(tick, start + Duration::from_secs(5)));
-        assert_eq!(Wheel::new(start).next(), None);
+        let mut due = Vec::new();
+        for millis in [30_000, 60_000, 30_001, 10_000, 20_000] {
+            wheel.set(7, after(millis));
+        }
+        wheel.turn(after(10_250), &mut due);
+        assert_eq!(due, [7]);
+        wheel.turn(after(30_250), &mut due);
+        assert_eq!(due, [7, 7], "the one that was set before the earlier one");
+        wheel.turn(after(70_000), &mut due);
+        assert_eq!((due.len(), wheel.next()), (2, None));
     }
 }

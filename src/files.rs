@@ -1,7 +1,7 @@
 //! Path → representation: the file cache.
 //!
 //! A path that is asked for is opened beneath the root, and becomes an entry: an immutable
-//! [`Representation`] with its heads rendered. Within [`TRUST`] an entry is served as it is (no system
+//! [`Representation`] with its heads rendered. Within [`Keeping::check`] an entry is served as it is (no system
 //! call; one `fstat` if its file is open); after that the path is opened again and the entry kept only
 //! if the file is still the same. Absence is not cached.
 //!
@@ -26,11 +26,26 @@ use crate::refusal::Refusal;
 use crate::representation::Representation;
 use crate::tally::{Call, Calls, Tally};
 
-/// How long an entry is believed without a look at the file system.
-pub const TRUST: Duration = Duration::from_secs(1);
+/// How entries are kept.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Keeping {
+    /// How many there may be.
+    pub entries_max: usize,
+    /// How long one is kept that nobody asks for, and with it the file if it was deleted.
+    pub idle: Duration,
+    /// How long one is believed without a look at the file system, if not for ever.
+    pub check: Option<Duration>,
+}
 
-/// Entries that are kept, as many as nginx's open_file_cache had in 2012.
-const ENTRIES_MAX: usize = 1000;
+impl Default for Keeping {
+    /// As many as nginx's open_file_cache had in 2012, and for as long, but believed for a second only.
+    fn default() -> Self {
+        Self { entries_max: 1000, idle: Duration::from_secs(3600), check: Some(Duration::from_secs(1)) }
+    }
+}
+
+/// How often is looked for entries in disuse, at the most. Arbitrary.
+const SWEEP_EVERY: Duration = Duration::from_secs(60);
 
 /// Entries among them that hold a descriptor, since their files are read as they are sent. Arbitrary.
 const OPEN_MAX: usize = 64;
@@ -45,9 +60,6 @@ pub const READ_MAX: u64 = 64 * 1024;
 /// rounds in turn): mapping 51 and sendfile 56 µs at 512 KiB, 79 and 76 at 768 KiB, 133 and 107 at
 /// 1 MiB.
 pub const SENDFILE_MIN: u64 = 768 * 1024;
-
-/// An entry that nobody asked for this long is dropped, and with it the file if it was deleted.
-const DISUSE: Duration = Duration::from_secs(60);
 
 /// A file changed this recently may change again without a trace in its times, so its entry is
 /// filled anew at the next check. The kernel stamps files with a clock of 4 ms or 10 ms ticks.
@@ -124,6 +136,7 @@ pub struct Files {
     root: Root,
     index_names: Vec<String>,
     own_fields: Vec<Field>,
+    keeping: Keeping,
     entries: HashMap<Box<[u8]>, Entry>,
     swept: Instant,
 }
@@ -131,8 +144,14 @@ pub struct Files {
 impl Files {
     /// Serves `root`; a directory is answered with the first of `index_names` in it, and every file
     /// with `own_fields`.
-    pub fn new(root: Root, index_names: Vec<String>, own_fields: Vec<Field>, now: Instant) -> Self {
-        Self { root, index_names, own_fields, entries: HashMap::new(), swept: now }
+    pub fn new(
+        root: Root,
+        index_names: Vec<String>,
+        own_fields: Vec<Field>,
+        keeping: Keeping,
+        now: Instant,
+    ) -> Self {
+        Self { root, index_names, own_fields, keeping, entries: HashMap::new(), swept: now }
     }
 
     /// What `path`, as [`crate::target::resolve`] makes it, stands for.
@@ -147,8 +166,9 @@ impl Files {
     ) -> Result<Rc<Representation>, Miss> {
         let now = clock.now();
         if let Some(entry) = self.entries.get_mut(path)
-            && now - entry.checked < TRUST
-            && entry.is_unchanged_if_open(&mut tally.calls)
+            && self.keeping.check.is_none_or(|check| {
+                now - entry.checked < check && entry.is_unchanged_if_open(&mut tally.calls)
+            })
         {
             tally.cache_hits += 1;
             entry.used = now;
@@ -162,17 +182,21 @@ impl Files {
         checked
     }
 
-    /// Drops the entries that are in disuse; at most once a minute it does anything at all.
+    /// Drops the entries that are in disuse.
     pub fn sweep(&mut self, now: Instant) {
-        if now - self.swept >= DISUSE {
+        if now - self.swept >= self.sweep_every() {
             self.swept = now;
-            self.entries.retain(|_, entry| now - entry.used < DISUSE);
+            self.entries.retain(|_, entry| now - entry.used < self.keeping.idle);
         }
     }
 
     /// When [`Files::sweep`] has something to do next.
     pub fn next_sweep(&self) -> Option<Instant> {
-        (!self.entries.is_empty()).then(|| self.swept + DISUSE)
+        (!self.entries.is_empty()).then(|| self.swept + self.sweep_every())
+    }
+
+    fn sweep_every(&self) -> Duration {
+        self.keeping.idle.min(SWEEP_EVERY)
     }
 
     /// Opens `path` and keeps its entry if the file is the same, or makes a new one.
@@ -260,7 +284,7 @@ impl Files {
     /// Evicts the entry used least recently (a look at each, which filling one is dear enough for) where one more, for `path`, would be one too many.
     fn make_room(&mut self, path: &[u8], is_open: bool) {
         self.entries.remove(path);
-        if self.entries.len() >= ENTRIES_MAX {
+        if self.entries.len() >= self.keeping.entries_max {
             self.evict(|_| true);
         }
         if is_open && self.entries.values().filter(|entry| entry.file().is_some()).count() >= OPEN_MAX {

@@ -12,7 +12,6 @@ use std::time::{Duration, Instant};
 use mio::net::{TcpListener, TcpStream};
 use socket2::Socket;
 
-use crate::failure::cause;
 use crate::output;
 use crate::socket_file::SocketFile;
 use crate::sys;
@@ -38,13 +37,15 @@ pub struct Listener {
     /// Descriptors or memory ran out; accepting rests until then, or until a connection closes.
     rests_until: Option<Instant>,
     warned: Option<Instant>,
+    /// Rests since the last warning.
+    rests: u64,
 }
 
 impl Listener {
     /// A socket that listens and does not block; `name` tells people where.
     pub fn new(socket: Socket, name: String) -> Self {
         let socket = TcpListener::from_std(socket.into());
-        Self { file: None, socket, name, is_ready: true, rests_until: None, warned: None }
+        Self { file: None, socket, name, is_ready: true, rests_until: None, warned: None, rests: 0 }
     }
 
     /// `count` listeners at one socket and its one queue. All of them are told of each arrival and one
@@ -115,43 +116,53 @@ impl Listener {
     }
 
     /// The next connection, if somebody waits and there is room.
-    pub fn accept(&mut self, now: Instant, tally: &mut Tally) -> Option<TcpStream> {
-        let mut last = None;
+    pub fn accept(&mut self, tally: &mut Tally) -> Accepted {
+        let mut last = io::Error::from(io::ErrorKind::ConnectionAborted);
         for _ in 0..ACCEPTS_PER_TURN {
             tally.calls.count(Call::Accept4);
             match sys::accept(self.socket.as_fd()) {
                 Ok(socket) => {
                     tally.connections.accepted += 1;
-                    return Some(TcpStream::from_std(socket.into()));
+                    return Accepted::One(TcpStream::from_std(socket.into()));
                 }
                 Err(error) => match error.raw_os_error() {
                     Some(libc::EAGAIN) => {
                         self.is_ready = false;
-                        return None;
+                        return Accepted::Nobody;
                     }
                     Some(libc::EMFILE | libc::ENFILE | libc::ENOBUFS | libc::ENOMEM) => {
-                        tally.connections.rests += 1;
-                        self.rests_until = Some(now + REST);
-                        self.warn(now, &error);
-                        return None;
+                        return Accepted::NoRoom(error);
                     }
                     // accept(2): errors already pending on the new socket; the next one is fine.
-                    _ => last = Some(error),
+                    _ => last = error,
                 },
             }
         }
         // One after the other: this is no trouble of theirs.
-        self.rests_until = Some(now + REST);
-        if let Some(error) = last {
-            self.warn(now, &error);
-        }
-        None
+        Accepted::NoRoom(last)
     }
 
-    fn warn(&mut self, now: Instant, error: &io::Error) {
+    /// Accepts nobody until a connection closes, or some time is over, and says why; once a second at the
+    /// most, with how often it came to that.
+    pub fn rest(&mut self, now: Instant, why: &str, tally: &mut Tally) {
+        tally.connections.rests += 1;
+        self.rests += 1;
+        self.rests_until = Some(now + REST);
         if self.warned.is_none_or(|warned| now - warned >= WARN_EVERY) {
-            self.warned = Some(now);
-            output::say(&format!("tared: accepting rests until a connection closes: {}\n", cause(error)));
+            let times = if self.rests > 1 { format!(" ({} times)", self.rests) } else { String::new() };
+            output::say(&format!("tared: accepting rests until a connection closes: {why}{times}\n"));
+            (self.warned, self.rests) = (Some(now), 0);
         }
     }
+}
+
+/// What accepting has brought.
+#[derive(Debug)]
+pub enum Accepted {
+    /// A connection.
+    One(TcpStream),
+    /// Nobody waits.
+    Nobody,
+    /// Descriptors or memory have run out, or one connection after the other fails.
+    NoRoom(io::Error),
 }

@@ -23,7 +23,8 @@ pub fn site(settings: &Settings, clock: &Clock) -> Result<(Site, String), Failur
         Serve::Directory { path, index_names } => {
             let root =
                 Root::open(path).map_err(|error| Failure::refused(directory_sentence(path, &error)))?;
-            let files = Files::new(root, index_names.clone(), settings.fields.clone(), clock.now());
+            let files =
+                Files::new(root, index_names.clone(), settings.fields.clone(), settings.keeping, clock.now());
             Ok((Site::files(files, &settings.fields), one_line(&format!("serving {}", path.display()))))
         }
         Serve::Fixed { status, content_type, body } => {

@@ -38,6 +38,8 @@ pub enum Refusal {
     NotFound,
     /// Only GET, HEAD and OPTIONS (RFC 9110 §15.5.6).
     MethodNotAllowed,
+    /// The rest of a request did not come in time (RFC 9110 §15.5.9).
+    TimedOut,
     /// A condition of the request does not hold (RFC 9110 §15.5.13).
     PreconditionFailed,
     /// A target longer than [`crate::request::TARGET_MAX`].
@@ -58,7 +60,7 @@ pub enum Refusal {
 pub const ALLOW: &str = "GET, HEAD, OPTIONS";
 
 /// Every refusal with its status and its sentence, in the order of the enum.
-const TABLE: [(Refusal, Status, &str); 21] = {
+const TABLE: [(Refusal, Status, &str); 22] = {
     use Refusal::*;
     [
         (Malformed, Status(400), "The request line or a field line breaks the grammar of HTTP/1.1."),
@@ -75,6 +77,7 @@ const TABLE: [(Refusal, Status, &str); 21] = {
         (Forbidden, Status(403), "This may not be read."),
         (NotFound, Status(404), "There is nothing here under this name."),
         (MethodNotAllowed, Status(405), "Only GET, HEAD and OPTIONS are answered here."),
+        (TimedOut, Status(408), "The rest of the request did not come in time."),
         (PreconditionFailed, Status(412), "A condition of the request does not hold: this has changed."),
         (TargetTooLong, Status(414), "The request target is longer than 8 KiB."),
         (ExpectationFailed, Status(417), "The only expectation met here is 100-continue."),

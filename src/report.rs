@@ -99,6 +99,7 @@ pub struct Connections {
     pub reset: u64,
     pub timed_out: u64,
     pub aborted: u64,
+    pub closed_for_room: u64,
     pub accept_rests: u64,
 }
 
@@ -243,6 +244,7 @@ impl Report {
                 reset: tally.connections.reset,
                 timed_out: tally.connections.timed_out,
                 aborted: tally.connections.aborted,
+                closed_for_room: tally.connections.made_room,
                 accept_rests: tally.connections.rests,
             },
             dialect: Spoken {
@@ -326,6 +328,10 @@ impl Report {
                 grouped(connections.aborted),
             ),
         );
+        if connections.closed_for_room > 0 {
+            let closed = grouped(connections.closed_for_room);
+            lines.add("", format!("{closed} of them closed idle, since there was no room"));
+        }
         if connections.accept_rests > 0 {
             lines.add(
                 "",

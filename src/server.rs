@@ -14,11 +14,13 @@ use crate::board::Pulse;
 use crate::budget::Budget;
 use crate::clock::Clock;
 use crate::conn::{Conn, Next, Shared};
+use crate::deadlines::{Patience, Phase, Wheel};
 use crate::environment::allowed_cpus;
-use crate::listener::Listener;
+use crate::failure::cause;
+use crate::listener::{Accepted, Listener};
 use crate::report::Snapshot;
 use crate::site::Site;
-use crate::table::Table;
+use crate::table::{Table, place_of};
 use crate::tally::{Call, Ending};
 use crate::usage::{Gauge, Traffic, Usage};
 
@@ -34,16 +36,14 @@ pub const LISTENERS_MAX: usize = 1024;
 /// Events taken from the kernel at once. Arbitrary; the rest come with the next wait.
 const EVENTS_MAX: usize = 1024;
 
-/// How long a connection is read from after its last response.
-const LINGER: Duration = Duration::from_secs(5);
+/// Idle connections closed at once when there is no room for another. Arbitrary: enough that looking for
+/// them is a small part of what each of the next ones costs.
+const ROOM: usize = 16;
 
 /// How long idle connections stay open when the server ends, so that a request which is on its way is
 /// answered, as the last one. Arbitrary: longer than a busy client takes from a response to its next
 /// request, shorter than anybody minds.
 const IDLE_GRACE: Duration = Duration::from_millis(250);
-
-/// How long responses in flight may take when the server ends.
-const GRACE: Duration = Duration::from_secs(10);
 
 /// Turns of accepting when the server ends: whoever the kernel had taken in is not turned away, but
 /// those who come faster than they are accepted do not keep it from ending. Arbitrary.
@@ -65,6 +65,21 @@ pub struct Orders {
     pub budget: Option<Budget>,
     /// Whether somebody watches the meter.
     pub is_metered: bool,
+    /// How much is taken, and how long is waited.
+    pub limits: Limits,
+}
+
+/// How much is taken, and how long is waited.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Limits {
+    /// Connections that are open at a time.
+    pub connections: usize,
+    /// Requests of one connection that are answered, if there is a bound.
+    pub requests_each: Option<u64>,
+    /// How long a client is waited for.
+    pub patience: Patience,
+    /// How long responses in flight may take when the server ends.
+    pub grace: Duration,
 }
 
 /// Why the loop paused. It goes on when it is run again.
@@ -94,6 +109,11 @@ struct Client {
     conn: Conn<TcpStream>,
     /// Whether it is on the ready list.
     is_queued: bool,
+    /// What it waits for, and since when.
+    phase: Phase,
+    since: Instant,
+    /// It is ending since something took too long.
+    is_timed_out: bool,
 }
 
 /// The server.
@@ -111,8 +131,10 @@ pub struct Server {
     shared: Shared,
     /// Connections that stopped before their socket said `WouldBlock`.
     again: VecDeque<Token>,
-    /// Connections that linger, in the order of their ends.
-    lingering: VecDeque<(Instant, Token)>,
+    limits: Limits,
+    wheel: Wheel,
+    /// Places of connections whose deadline may be over; empty between turns.
+    due: Vec<u32>,
     idle_ends: Option<Instant>,
     grace_ends: Option<Instant>,
     /// When serving is over by itself.
@@ -141,7 +163,7 @@ impl Server {
     /// What epoll_create(2) and epoll_ctl(2) say.
     pub fn new(mut listeners: Vec<Listener>, site: Site, clock: Clock, orders: Orders) -> io::Result<Self> {
         assert!(listeners.len() <= LISTENERS_MAX, "each has a token");
-        let Orders { mut stop, mut report, duration, budget, is_metered } = orders;
+        let Orders { mut stop, mut report, duration, budget, is_metered, limits } = orders;
         let poll = Poll::new()?;
         for (index, listener) in (1..).zip(&mut listeners) {
             poll.registry().register(listener.socket_mut(), Token(REPORT.0 - index), Interest::READABLE)?;
@@ -149,6 +171,8 @@ impl Server {
         poll.registry().register(&mut stop, STOP, Interest::READABLE)?;
         poll.registry().register(&mut report, REPORT, Interest::READABLE)?;
         let over = duration.and_then(|duration| clock.now().checked_add(duration));
+        let wheel = Wheel::new(clock.now());
+        let requests_each_max = limits.requests_each;
         Ok(Self {
             poll,
             listeners,
@@ -158,9 +182,11 @@ impl Server {
             reports: 0,
             events: Some(Events::with_capacity(EVENTS_MAX)),
             clients: Table::new(),
-            shared: Shared { budget, ..Shared::new(site, clock) },
+            shared: Shared { budget, requests_each_max, ..Shared::new(site, clock) },
             again: VecDeque::new(),
-            lingering: VecDeque::new(),
+            limits,
+            wheel,
+            due: Vec::new(),
             idle_ends: None,
             grace_ends: None,
             over,
@@ -286,7 +312,7 @@ impl Server {
             return Some(Duration::ZERO);
         }
         let deadlines = [
-            self.lingering.front().map(|&(end, _)| end),
+            self.wheel.next(),
             self.listeners.iter().filter_map(Listener::rests_until).min(),
             self.shared.site.next_sweep(),
             self.idle_ends,
@@ -301,15 +327,64 @@ impl Server {
     /// Lets one connection go on.
     fn drive(&mut self, token: Token, may_have_ended: bool) {
         let Some(client) = self.clients.get_mut(token) else { return };
-        match client.conn.ready(may_have_ended, &mut self.shared) {
+        let (bytes, batches) = (self.shared.tally.bytes(), self.shared.tally.batches);
+        let next = client.conn.ready(may_have_ended, &mut self.shared);
+        let has_moved = bytes != self.shared.tally.bytes();
+        let has_answered = batches != self.shared.tally.batches;
+        if !matches!(next, Next::Close(_)) {
+            self.watch(token, has_moved, has_answered);
+        }
+        self.follow(token, next);
+    }
+
+    /// What a connection waits for comes next.
+    fn follow(&mut self, token: Token, next: Next) {
+        match next {
             Next::Wait => {}
-            Next::Again => self.queue(token),
-            Next::Linger => {
-                self.lingering.push_back((self.shared.clock.now() + LINGER, token));
-                self.queue(token);
-            }
+            Next::Again | Next::Linger => self.queue(token),
             Next::Close(ending) => self.remove(token, ending),
         }
+    }
+
+    /// Sees to it that a connection is looked at when it has waited too long: for a request or a piece of
+    /// what is on its way, of which each that moves begins anew, or for all of a head or the client's end.
+    fn watch(&mut self, token: Token, has_moved: bool, has_answered: bool) {
+        let Some(client) = self.clients.get_mut(token) else { return };
+        let phase = client.conn.phase();
+        let is_piecewise = matches!(phase, Phase::Body | Phase::Write);
+        if phase == client.phase && !has_answered && !(has_moved && is_piecewise) {
+            return;
+        }
+        client.phase = phase;
+        client.since = self.shared.clock.now();
+        self.set_deadline(token);
+    }
+
+    fn set_deadline(&mut self, token: Token) {
+        let Some(client) = self.clients.get_mut(token) else { return };
+        if let Some(patience) = self.limits.patience.with(client.phase) {
+            self.wheel.set(place_of(token), client.since + patience);
+        }
+    }
+
+    /// Looks at those whose deadline may be over.
+    fn look_at_due(&mut self, now: Instant) {
+        let mut due = std::mem::take(&mut self.due);
+        self.wheel.turn(now, &mut due);
+        for place in due.drain(..) {
+            let Some(token) = self.clients.at(place) else { continue };
+            let Some(client) = self.clients.get_mut(token) else { continue };
+            let patience = self.limits.patience.with(client.phase);
+            if patience.is_none_or(|patience| client.since + patience > now) {
+                self.set_deadline(token);
+                continue;
+            }
+            client.is_timed_out = true;
+            let next = client.conn.time_out(&mut self.shared);
+            self.watch(token, false, false);
+            self.follow(token, next);
+        }
+        self.due = due;
     }
 
     /// Puts a connection on the ready list, once.
@@ -324,6 +399,7 @@ impl Server {
 
     fn remove(&mut self, token: Token, ending: Ending) {
         if let Some(client) = self.clients.remove(token) {
+            let ending = if client.is_timed_out { Ending::TimedOut } else { ending };
             self.shared.tally.count_ending(ending, client.conn.is_owed());
         }
         for listener in &mut self.listeners {
@@ -335,11 +411,50 @@ impl Server {
         let now = self.shared.clock.now();
         for index in 0..self.listeners.len() {
             for _ in 0..self.listeners[index].accepts_now(now) {
-                let accepted = self.listeners[index].accept(now, &mut self.shared.tally);
-                let Some(socket) = accepted else { break };
-                self.welcome(socket);
+                let is_full = self.clients.len() >= self.limits.connections;
+                let tally = &mut self.shared.tally;
+                let why = match is_full {
+                    true => "--max-connections are open".to_owned(),
+                    false => match self.listeners[index].accept(tally) {
+                        Accepted::One(socket) => {
+                            self.welcome(socket);
+                            continue;
+                        }
+                        Accepted::Nobody => break,
+                        Accepted::NoRoom(error) => cause(&error),
+                    },
+                };
+                // Each connection that is closed for it leaves a descriptor.
+                if !self.make_room() {
+                    self.listeners[index].rest(now, &why, &mut self.shared.tally);
+                    break;
+                }
             }
         }
+    }
+
+    /// Closes the connections that have been idle the longest; returns whether there were any. What has
+    /// arrived on them meanwhile is answered instead.
+    fn make_room(&mut self) -> bool {
+        let now = self.shared.clock.now();
+        let is_idle =
+            |client: &Client| client.phase == Phase::Idle && client.since < now && !client.is_queued;
+        let idle = self.clients.iter().filter(|(_, client)| is_idle(client));
+        let mut idle: Vec<(Instant, Token)> = idle.map(|(token, client)| (client.since, token)).collect();
+        if idle.len() > ROOM {
+            idle.select_nth_unstable(ROOM);
+            idle.truncate(ROOM);
+        }
+        let open = self.clients.len();
+        for (since, token) in idle {
+            self.drive(token, true);
+            let Some(client) = self.clients.get_mut(token) else { continue };
+            if client.phase == Phase::Idle && client.since == since {
+                self.shared.tally.connections.made_room += 1;
+                self.remove(token, Ending::ByServer);
+            }
+        }
+        self.clients.len() < open
     }
 
     /// Whether somebody may be waiting to be accepted.
@@ -350,10 +465,17 @@ impl Server {
     /// Reads before it waits: a request that is there already is answered, and a connection that ends
     /// with it never meets the poll.
     fn welcome(&mut self, socket: TcpStream) {
-        let token = self.clients.insert(Client { conn: Conn::new(socket), is_queued: false });
+        let token = self.clients.insert(Client {
+            conn: Conn::new(socket),
+            is_queued: false,
+            phase: Phase::Idle,
+            since: self.shared.clock.now(),
+            is_timed_out: false,
+        });
         let connections = &mut self.shared.tally.connections;
         connections.peak = connections.peak.max(self.clients.len() as u64);
         self.drive(token, false);
+        self.set_deadline(token);
         let Some(client) = self.clients.get_mut(token) else { return };
         // Registering reports what is there at once, so nothing that came since the read is missed.
         let interest = Interest::READABLE | Interest::WRITABLE | Interest::PRIORITY;
@@ -363,14 +485,10 @@ impl Server {
         }
     }
 
-    /// Ends what has lingered long enough, and drops what nobody asks for.
+    /// Ends what has been waited for long enough, and drops what nobody asks for.
     fn expire(&mut self) {
         let now = self.shared.clock.now();
-        while self.lingering.front().is_some_and(|&(end, _)| end <= now) {
-            if let Some((_, token)) = self.lingering.pop_front() {
-                self.remove(token, Ending::TimedOut);
-            }
-        }
+        self.look_at_due(now);
         self.shared.site.sweep(now);
         if self.idle_ends.is_some_and(|end| end <= now) {
             self.idle_ends = None;
@@ -416,7 +534,7 @@ impl Server {
         self.shared.is_ending = true;
         let now = self.shared.clock.now();
         self.idle_ends = Some(now + IDLE_GRACE);
-        self.grace_ends = Some(now + GRACE);
+        self.grace_ends = Some(now + self.limits.grace);
         self.drive_all();
     }
 

@@ -10,6 +10,11 @@ const INDEX_BITS: u32 = 32;
 // A token holds an index and a generation of 32 bits each.
 const _: () = assert!(usize::BITS == 2 * INDEX_BITS);
 
+/// The place of what is, or was, under `token`.
+pub fn place_of(token: Token) -> u32 {
+    token.0 as u32
+}
+
 #[derive(Debug)]
 struct Place<T> {
     generation: u32,
@@ -67,10 +72,24 @@ impl<T> Table<T> {
         self.len() == 0
     }
 
+    /// The token of the value that stands at this place now.
+    pub fn at(&self, place: u32) -> Option<Token> {
+        let Place { generation, value } = self.places.get(place as usize)?;
+        value.as_ref()?;
+        Some(Token((*generation as usize) << INDEX_BITS | place as usize))
+    }
+
+    /// All values, and their tokens.
+    pub fn iter(&self) -> impl Iterator<Item = (Token, &T)> {
+        self.places.iter().enumerate().filter_map(|(index, place)| {
+            let token = Token((place.generation as usize) << INDEX_BITS | index);
+            place.value.as_ref().map(|value| (token, value))
+        })
+    }
+
     /// The tokens of all values.
     pub fn tokens(&self) -> Vec<Token> {
-        let taken = self.places.iter().enumerate().filter(|(_, place)| place.value.is_some());
-        taken.map(|(index, place)| Token((place.generation as usize) << INDEX_BITS | index)).collect()
+        self.iter().map(|(token, _)| token).collect()
     }
 
     fn place(&mut self, token: Token) -> Option<&mut Place<T>> {

@@ -118,6 +118,8 @@ pub struct Connections {
     pub timed_out: u64,
     /// Of the ended ones, those to which a part of a response was still owed.
     pub aborted: u64,
+    /// Of those that were ended by us, those that were idle the longest when there was no room.
+    pub made_room: u64,
     /// How often accepting rested since descriptors or memory had run out.
     pub rests: u64,
 }
@@ -269,6 +271,7 @@ impl AddAssign for Connections {
         self.reset += other.reset;
         self.timed_out += other.timed_out;
         self.aborted += other.aborted;
+        self.made_room += other.made_room;
         self.rests += other.rests;
     }
 }
@@ -431,7 +434,8 @@ mod tests {
                 reset: 15,
                 timed_out: 16,
                 aborted: 17,
-                rests: 18,
+                made_room: 18,
+                rests: 19,
             },
             calls: Calls(std::array::from_fn(|at| at as u64)),
         };
@@ -444,9 +448,10 @@ mod tests {
         assert_eq!(one.calls.0, before.calls.0.map(twice));
         assert_eq!(one.depth_max, 5);
         let sums = |tally: &Tally| {
-            let Connections { accepted, peak, by_client, by_server, reset, timed_out, aborted, rests } =
-                tally.connections;
-            let connections = [accepted, peak, by_client, by_server, reset, timed_out, aborted, rests];
+            let Connections { accepted, peak, by_client, by_server, reset, .. } = tally.connections;
+            let Connections { timed_out, aborted, made_room, rests, .. } = tally.connections;
+            let ended = [by_client, by_server, reset, timed_out, aborted, made_room];
+            let connections = [&[accepted, peak, rests], &ended[..]].concat();
             let Tally { head_bytes, batches, bytes_received, bytes_sent, .. } = *tally;
             let rest = [tally.sends_short, tally.cache_hits, tally.cache_fills];
             [&connections[..], &[head_bytes, batches, bytes_received, bytes_sent], &rest].concat()

@@ -9,6 +9,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Barrier, mpsc};
 use std::thread;
 
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use rustix::thread::{CpuSet, sched_setaffinity};
 use signal_hook::consts::{SIGTERM, SIGUSR1};
 
@@ -25,7 +26,7 @@ use crate::open;
 use crate::ready::Ready;
 use crate::report::Snapshot;
 use crate::reporter::Reporter;
-use crate::server::{Ended, Occasion, Orders, Server};
+use crate::server::{Ended, Limits, Occasion, Orders, Server};
 use crate::signals;
 use crate::socket_file::Access;
 
@@ -83,6 +84,13 @@ pub fn serve(
     let reporter = Reporter::start(settings)?;
     let crew = Arc::new(Crew { board: Board::new(count), reporter, count, is_over: AtomicBool::new(false) });
     let budget = settings.max_requests.map(Budget::new);
+    let descriptors = raise_descriptors();
+    let limits = Limits {
+        connections: settings.max_connections.unwrap_or_else(|| connections_max(descriptors, count)),
+        requests_each: settings.requests_each,
+        patience: settings.patience,
+        grace: settings.grace,
+    };
 
     let signals = signals::ending().map_err(|error| system("cannot handle signals", &error))?;
     let all_started = Arc::new(Barrier::new(count));
@@ -92,7 +100,7 @@ pub fn serve(
         let (settings, reports, all_started) = (settings.clone(), reports.clone(), Arc::clone(&all_started));
         let (crew, budget, cpu) = (Arc::clone(&crew), budget.clone(), cpu_of(index));
         let worker = move || {
-            let server = start(&settings, listeners, signals, budget, cpu);
+            let server = start(&settings, listeners, signals, budget, limits, cpu);
             // Whoever waits for the reports has returned only if the whole program ends.
             let _ = reports.send(server.as_ref().map(|_| ()).map_err(Failure::clone));
             let mut server = server?;
@@ -104,7 +112,7 @@ pub fn serve(
         })?);
     }
     drop(reports);
-    let mut server = start(settings, first, signals, budget, cpu_of(0))?;
+    let mut server = start(settings, first, signals, budget, limits, cpu_of(0))?;
     for _ in 1..count {
         started.recv().map_err(|_| Failure::refused("a worker ended before it began"))??;
     }
@@ -130,12 +138,31 @@ pub fn serve(
     outcome
 }
 
+/// Descriptors that are no connections: files that are open, and what the loop itself needs. Where there
+/// are few, a quarter of them.
+const RESERVE: u64 = 96;
+
+/// Connections of one of `workers` among which `descriptors` are shared out.
+fn connections_max(descriptors: u64, workers: usize) -> usize {
+    let each = descriptors / workers as u64;
+    usize::try_from(each - RESERVE.min(each / 4)).unwrap_or(usize::MAX).max(1)
+}
+
+/// Allows as many descriptors as the system lets us have; how many those are.
+fn raise_descriptors() -> u64 {
+    let Rlimit { current, maximum } = getrlimit(Resource::Nofile);
+    let raised = Rlimit { current: maximum, maximum };
+    let allowed = if setrlimit(Resource::Nofile, raised).is_ok() { maximum } else { current };
+    allowed.unwrap_or(u64::MAX)
+}
+
 /// Makes this thread a worker.
 fn start(
     settings: &Settings,
     listeners: Vec<Listener>,
     signals: &[i32],
     budget: Option<Budget>,
+    limits: Limits,
     cpu: Option<usize>,
 ) -> Result<Server, Failure> {
     if let Some(cpu) = cpu {
@@ -155,6 +182,7 @@ fn start(
         duration: settings.duration,
         budget,
         is_metered: settings.meter,
+        limits,
     };
     Server::new(listeners, site, clock, orders).map_err(|error| {
         let advice = "allow more open files with ulimit -n, or try fewer --workers";

@@ -23,6 +23,7 @@ mod ranges;
 mod restart;
 mod server;
 mod system_calls;
+mod timeouts;
 mod trace;
 mod unix;
 mod workers;
