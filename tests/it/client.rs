@@ -10,6 +10,8 @@ pub(crate) struct Client {
     stream: TcpStream,
     /// Bytes received and not yet taken.
     received: Vec<u8>,
+    /// Bytes sent, and bytes received.
+    moved: (u64, u64),
 }
 
 /// A response: its head as text, and its body.
@@ -71,7 +73,7 @@ impl Client {
         stream.set_read_timeout(Some(PATIENCE)).expect("a timeout");
         stream.set_write_timeout(Some(PATIENCE)).expect("a timeout");
         stream.set_nodelay(true).expect("no delay");
-        Self { stream, received: Vec::new() }
+        Self { stream, received: Vec::new(), moved: (0, 0) }
     }
 
     /// The socket.
@@ -81,6 +83,12 @@ impl Client {
 
     pub(crate) fn send(&mut self, bytes: impl AsRef<[u8]>) {
         self.stream.write_all(bytes.as_ref()).expect("it reads");
+        self.moved.0 += bytes.as_ref().len() as u64;
+    }
+
+    /// How many bytes were sent, and how many were received.
+    pub(crate) fn moved(&self) -> (u64, u64) {
+        self.moved
     }
 
     /// Closes at once, with a reset.
@@ -147,7 +155,7 @@ impl Client {
 
     /// Reads to the end of the stream; an error, a reset among them, if it has none.
     pub(crate) fn rest(&mut self) -> io::Result<Vec<u8>> {
-        self.stream.read_to_end(&mut self.received)?;
+        self.moved.1 += self.stream.read_to_end(&mut self.received)? as u64;
         Ok(std::mem::take(&mut self.received))
     }
 
@@ -170,6 +178,7 @@ impl Client {
             0 => Err(io::ErrorKind::UnexpectedEof.into()),
             n => {
                 self.received.extend_from_slice(&bytes[..n]);
+                self.moved.1 += n as u64;
                 Ok(())
             }
         }

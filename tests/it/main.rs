@@ -17,6 +17,8 @@ mod persistence;
 mod pipelining;
 mod privilege;
 mod ranges;
+mod report;
+mod reported;
 mod server;
 mod system_calls;
 mod trace;
