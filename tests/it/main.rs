@@ -22,4 +22,5 @@ mod reported;
 mod server;
 mod system_calls;
 mod trace;
+mod verdict;
 mod workers;
