@@ -2,6 +2,7 @@
 
 mod allocations;
 mod arrivals;
+mod bounded;
 mod client;
 mod command_line;
 mod conditions;
