@@ -22,6 +22,7 @@ mod ranges;
 mod ready;
 mod report;
 mod reported;
+mod schema;
 mod server;
 mod system_calls;
 mod trace;
