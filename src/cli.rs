@@ -14,16 +14,21 @@ use clap::error::ErrorKind;
 use clap::parser::ValueSource;
 use clap::{ArgMatches, Args, Command, FromArgMatches};
 
+use crate::address::Address;
 use crate::failure::Failure;
 use crate::head::{Field, Status};
-use crate::listener::Address;
 use crate::mime;
+use crate::server::LISTENERS_MAX;
 
 /// What tared is asked to do.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Settings {
-    /// Where to listen.
-    pub address: Address,
+    /// Where to listen; never none.
+    pub addresses: Vec<Address>,
+    /// Whether nobody asked for them, so that sockets which are handed down come in their place.
+    pub addresses_are_default: bool,
+    /// Permissions of unix sockets; without one, what the umask leaves.
+    pub unix_mode: Option<u32>,
     /// Pending connections asked of the kernel.
     pub backlog: u32,
     /// Loops; 0 is one per core.
@@ -114,17 +119,22 @@ const ABOUT: &str =
     "A minimal raw-socket static file server, and the zero-overhead baseline target of a benchmark";
 
 const AFTER_HELP: &str = "\
+Sockets that systemd hands down (LISTEN_FDS) are served besides what --listen
+names, or in place of its default.
+
 Every option also reads the environment variable shown with it; what is typed
 wins. A variable gives a repeatable option several values, one a line.
 
-Prints one line to standard output when it accepts connections. SIGINT and
-SIGTERM: finishes the responses in flight (10 s at most), reports on standard
-error and ends; a second one ends at once. SIGUSR1: reports. Exit status: 0 ended in order, 1 the system refused or ended at
+Prints a line for each address to standard output when it accepts connections.
+SIGTERM, SIGINT, SIGQUIT, and SIGHUP of its terminal: finishes the responses in
+flight (10 s at most), reports on standard error and ends; a second one ends at
+once. SIGUSR1: reports. Exit status: 0 ended in order, 1 the system refused or ended at
 once, 2 the command line is wrong.
 
 Examples:
   tared public/                  serve a directory on 127.0.0.1:8080
   tared --listen :8080 public/   on every address, IPv4 and IPv6
+  tared --listen unix:/run/tared.sock public/   for a proxy on this machine
   tared --fixed                  an empty 200 for every request
   tared --fixed --body 'Hi\\n'    a small body; --size 1m for a larger one";
 
@@ -138,10 +148,14 @@ struct Typed {
     #[arg(long, env = "TARED_FIXED", value_parser = FalseyValueParser::new())]
     fixed: bool,
 
-    /// HOST:PORT, [IPV6]:PORT, or :PORT for every address, IPv4 and IPv6; port
-    /// 0 is any free one
+    /// HOST:PORT, [IPV6]:PORT, :PORT for every address, IPv4 and IPv6, or
+    /// unix:/PATH; port 0 is any free one; repeatable
     #[arg(long, env = "TARED_LISTEN", value_name = "ADDR", default_value = "127.0.0.1:8080")]
-    listen: String,
+    listen: Vec<String>,
+
+    /// Permissions of unix sockets, as in chmod [default: what the umask leaves]
+    #[arg(long, env = "TARED_UNIX_MODE", value_name = "MODE")]
+    unix_mode: Option<String>,
 
     /// File served for a directory; repeatable [default: index.html]
     #[arg(long, env = "TARED_INDEX", value_name = "NAME")]
@@ -299,8 +313,19 @@ fn interpret(typed: Typed, matches: &ArgMatches) -> Result<Settings, Failure> {
     };
     let fields = values(typed.header, "header", matches);
     let is_directory = matches!(serve, Serve::Directory { .. });
+    let addresses = addresses(&values(typed.listen, "listen", matches))?;
+    let unix_mode = typed.unix_mode.as_deref().map(mode).transpose()?;
+    if let Some(mode) = typed.unix_mode
+        && !addresses.iter().any(Address::is_unix)
+    {
+        return Err(Failure::usage(format!(
+            "--unix-mode '{mode}' does not go without a unix socket (add --listen unix:/PATH)"
+        )));
+    }
     Ok(Settings {
-        address: address(&typed.listen)?,
+        addresses,
+        addresses_are_default: matches.value_source("listen") == Some(ValueSource::DefaultValue),
+        unix_mode,
         backlog: backlog(&typed.backlog)?,
         workers: workers(&typed.workers)?,
         pin: typed.pin,
@@ -325,31 +350,35 @@ fn values(values: Vec<String>, id: &str, matches: &ArgMatches) -> Vec<String> {
     values
 }
 
-fn address(text: &str) -> Result<Address, Failure> {
-    let refuse = |cause: &str| {
-        Failure::usage(format!("--listen '{text}': {cause} (try HOST:PORT, as in --listen 127.0.0.1:8080)"))
-    };
-    let (host, port) = text.rsplit_once(':').ok_or_else(|| refuse("there is no port"))?;
-    let port = match port.parse::<u16>() {
-        Ok(port) if port_is_plain(text, host) => port,
-        _ => return Err(refuse("the port is no number from 0 to 65535")),
-    };
-    let is_bracketed = host.starts_with('[') && host.ends_with(']');
-    match host.strip_prefix('[').and_then(|host| host.strip_suffix(']')) {
-        _ if host.is_empty() => Ok(Address::Every(port)),
-        Some(v6) if v6.parse::<std::net::Ipv6Addr>().is_ok() => Ok(Address::Host(v6.to_owned(), port)),
-        _ if is_bracketed || host.contains(['[', ']']) => {
-            Err(refuse("what stands in brackets is no IPv6 address"))
-        }
-        _ if host.contains(':') => Err(refuse("an IPv6 address stands in brackets, as in [::1]:8080")),
-        _ if host.contains(|c: char| c.is_whitespace() || c == '/') => Err(refuse("this is no host")),
-        _ => Ok(Address::Host(host.to_owned(), port)),
+fn addresses(texts: &[String]) -> Result<Vec<Address>, Failure> {
+    let last = texts.last().map_or("", String::as_str);
+    let refuse = |cause: &str, way: &str| Failure::usage(format!("--listen '{last}': {cause} ({way})"));
+    if texts.is_empty() {
+        return Err(refuse("this is no address", "try --listen 127.0.0.1:8080"));
     }
+    if texts.len() > LISTENERS_MAX {
+        return Err(refuse(&format!("these are more than {LISTENERS_MAX} addresses"), "leave some out"));
+    }
+    let mut addresses = Vec::with_capacity(texts.len());
+    for text in texts {
+        let address = Address::parse(text)?;
+        if addresses.contains(&address) && !address.is_any_free() {
+            return Err(Failure::usage(format!(
+                "--listen '{text}': it is there twice (leave out one of the two)"
+            )));
+        }
+        addresses.push(address);
+    }
+    Ok(addresses)
 }
 
-/// `parse` takes a plus sign, which no port has.
-fn port_is_plain(text: &str, host: &str) -> bool {
-    text[host.len() + 1..].bytes().all(|byte| byte.is_ascii_digit())
+fn mode(text: &str) -> Result<u32, Failure> {
+    match u32::from_str_radix(text, 8) {
+        Ok(mode @ 0..=0o777) if text.bytes().all(|byte| byte.is_ascii_digit()) => Ok(mode),
+        _ => Err(Failure::usage(format!(
+            "--unix-mode '{text}': this is no octal mode from 0 to 0777 (try --unix-mode 0660)"
+        ))),
+    }
 }
 
 fn backlog(text: &str) -> Result<u32, Failure> {

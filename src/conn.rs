@@ -92,6 +92,8 @@ pub struct Shared {
     pub budget: Option<Budget>,
     /// Whether the server is ending: every response is then its connection's last.
     pub is_ending: bool,
+    /// Whether connections that are owed nothing close.
+    pub closes_idle: bool,
 }
 
 /// What a connection waits for.
@@ -223,7 +225,7 @@ impl<S: Socket> Conn<S> {
                 return Next::Close(Ending::ByClient);
             }
             if is_drained {
-                return if shared.is_ending { Next::Close(Ending::ByServer) } else { Next::Wait };
+                return if shared.closes_idle { Next::Close(Ending::ByServer) } else { Next::Wait };
             }
             let slot = self.slot.get_or_insert_with(|| shared.pool.take());
             match read(slot, &mut self.socket, &mut shared.tally) {
@@ -379,6 +381,7 @@ impl Shared {
             tally: Tally::default(),
             budget: None,
             is_ending: false,
+            closes_idle: false,
         }
     }
 
@@ -847,14 +850,16 @@ mod tests {
     }
 
     #[test]
-    fn a_server_that_ends_answers_what_has_arrived_and_closes() {
+    fn a_server_that_ends_answers_what_has_arrived_and_closes_then_who_is_owed_nothing() {
         let mut shared = fixed(b"");
         shared.is_ending = true;
         let mut idle = Conn::new(Fake::new(&[]));
-        assert_eq!(idle.ready(true, &mut shared), Next::Close(Ending::ByServer));
+        assert_eq!(idle.ready(true, &mut shared), Next::Wait, "a request may be on its way");
         let mut busy = Conn::new(Fake::new(&[GET]));
         busy.ready(true, &mut shared);
         assert!(output_text(&busy).contains("Connection: close\r\n"));
+        shared.closes_idle = true;
+        assert_eq!(idle.ready(true, &mut shared), Next::Close(Ending::ByServer));
     }
 
     const MAPPED_LEN: usize = READ_MAX as usize + 1000;

@@ -9,7 +9,7 @@ use rustix::system::uname;
 use rustix::thread::{CpuSet, sched_getaffinity};
 use serde::Serialize;
 
-use crate::listener::backlog_cap;
+use crate::bind::backlog_cap;
 
 /// Where a run took place.
 #[derive(Clone, Debug, PartialEq, Serialize)]

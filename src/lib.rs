@@ -9,12 +9,18 @@
 //! - [`cli`]: what was typed → what it means
 //! - [`workers`]: one loop, or several that share nothing but the address
 //! - [`open`]: what is to be served → the site, opened
-//! - [`listener`]: bind, socket options, accepting in bounded bites
+//! - [`address`]: where to listen, as it is typed
+//! - [`bind`]: address → listening sockets
+//! - [`inherited`]: listening sockets that were handed down
+//! - [`socket_file`]: a unix socket's name in the file system
 //! - [`ready`]: telling that connections are accepted
+//! - [`signals`]: which of them end it
 //! - [`failure`]: one sentence and an exit status
 //!
 //! # The path of one request
+//! - [`listener`]: accepting in bounded bites
 //! - [`server`]: wait, tick the clock, token → connection
+//! - [`deadlines`]: how long a client is waited for
 //! - [`table`]: the open connections under tokens that never come again
 //! - [`conn`]: one client's life: the only read and the only write
 //! - [`pool`]: reusable parser slots
@@ -70,17 +76,21 @@
 //! descriptors and signals, no logging on the request path, no cached absence, no TLS, no HTTP/2, no
 //! proxying, no uploads.
 
+pub mod address;
 pub mod beneath;
+pub mod bind;
 pub mod board;
 pub mod budget;
 pub mod cli;
 pub mod clock;
 pub mod conn;
+pub mod deadlines;
 pub mod environment;
 pub mod failure;
 pub mod files;
 pub mod framing;
 pub mod head;
+pub mod inherited;
 pub mod listener;
 pub mod mime;
 pub mod open;
@@ -96,7 +106,9 @@ pub mod reporter;
 pub mod representation;
 pub mod request;
 pub mod server;
+pub mod signals;
 pub mod site;
+pub mod socket_file;
 mod sys;
 pub mod table;
 pub mod tally;

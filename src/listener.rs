@@ -1,24 +1,25 @@
-//! Everything before a connection exists: bind, socket options, and accepting in bounded bites.
+//! A listening socket: accepting in bounded bites, and resting when there is no room.
+//!
+//! A connection is called a [`TcpStream`] whatever its family: mio's is a descriptor on which it does
+//! recv, send and shutdown, and those are the same on every stream socket. So the path of a request knows
+//! no difference; only accepting does, since mio's wants to know who has called.
 
 use std::io;
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, ToSocketAddrs};
+use std::net::SocketAddr;
 use std::os::fd::AsFd;
 use std::time::{Duration, Instant};
 
 use mio::net::{TcpListener, TcpStream};
-use socket2::{Domain, Protocol, Socket, Type};
+use socket2::Socket;
 
-use crate::failure::{Failure, cause};
+use crate::failure::cause;
 use crate::output;
+use crate::socket_file::SocketFile;
 use crate::sys;
 use crate::tally::{Call, Tally};
 
 /// Connections accepted before those that are open get their turn. Arbitrary.
 const ACCEPTS_PER_TURN: usize = 256;
-
-/// Seconds for which a connection without data waits in the kernel: as long as its first SYN-ACK takes
-/// to be sent again. What comes with its request is then accepted, read and often closed at once.
-const DEFER_S: i32 = 1;
 
 /// How long accepting rests when descriptors or memory have run out and no connection closes.
 const REST: Duration = Duration::from_millis(500);
@@ -26,20 +27,13 @@ const REST: Duration = Duration::from_millis(500);
 /// Time between two warnings.
 const WARN_EVERY: Duration = Duration::from_secs(1);
 
-/// Where to listen.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Address {
-    /// This port of every address, IPv4 and IPv6.
-    Every(u16),
-    /// This port of a host, by name or address.
-    Host(String, u16),
-}
-
 /// A listening socket, and whether somebody may be waiting at it.
 #[derive(Debug)]
 pub struct Listener {
+    /// Before the socket, as it asks for.
+    file: Option<SocketFile>,
     socket: TcpListener,
-    address: SocketAddr,
+    name: String,
     is_ready: bool,
     /// Descriptors or memory ran out; accepting rests until then, or until a connection closes.
     rests_until: Option<Instant>,
@@ -47,39 +41,46 @@ pub struct Listener {
 }
 
 impl Listener {
-    /// Listens on `address`, asking the kernel for a queue of `backlog` connections.
-    ///
-    /// # Errors
-    /// A sentence naming the address, what the system said, and what to try.
-    pub fn bind(address: &Address, backlog: u32) -> Result<Self, Failure> {
-        let bound = first_that_binds(address, false).and_then(|bound| bound.listen(backlog));
-        bound.map_err(|error| Failure::refused(bind_sentence(address, &error)))
+    /// A socket that listens and does not block; `name` tells people where.
+    pub fn new(socket: Socket, name: String) -> Self {
+        let socket = TcpListener::from_std(socket.into());
+        Self { file: None, socket, name, is_ready: true, rests_until: None, warned: None }
     }
 
-    /// Listens `count` times on one `address`, among which the kernel shares out what arrives
-    /// (SO_REUSEPORT, socket(7)). The address must be free, as for [`Listener::bind`].
+    /// `count` listeners at one socket and its one queue. All of them are told of each arrival and one
+    /// has it: with several workers each idle one wakes for it. (EPOLLEXCLUSIVE would wake fewer; mio has
+    /// no way to ask for it.)
     ///
     /// # Errors
-    /// As [`Listener::bind`].
-    pub fn bind_shared(address: &Address, backlog: u32, count: usize) -> Result<Vec<Self>, Failure> {
-        let shared = || {
-            // Sharing would join whoever else shares this address; that it is free is found out first.
-            // Two that start in the same instant may both find it so.
-            drop(first_that_binds(address, false)?);
-            let first = first_that_binds(address, true)?;
-            let (address, is_v6_only) = (first.address()?, first.is_v6_only);
-            let mut listeners = vec![first.listen(backlog)?];
-            while listeners.len() < count {
-                listeners.push(Bound::bind(address, is_v6_only, true)?.listen(backlog)?);
-            }
-            Ok(listeners)
-        };
-        shared().map_err(|error| Failure::refused(bind_sentence(address, &error)))
+    /// What dup(2) says.
+    pub fn shared(socket: Socket, name: &str, count: usize) -> io::Result<Vec<Self>> {
+        let mut listeners = Vec::with_capacity(count);
+        for _ in 1..count {
+            listeners.push(Self::new(socket.try_clone()?, name.to_owned()));
+        }
+        listeners.push(Self::new(socket, name.to_owned()));
+        Ok(listeners)
     }
 
-    /// The address, with the real port.
-    pub fn address(&self) -> SocketAddr {
-        self.address
+    /// Its name in the file system, to be removed in time.
+    pub fn keep_file(&mut self, file: SocketFile) {
+        self.file = Some(file);
+    }
+
+    /// Takes its name out of the file system, if it has one, so that nobody new comes; those who wait
+    /// can still be accepted.
+    pub fn withdraw(&mut self) {
+        self.file = None;
+    }
+
+    /// Where it listens, for people: a URL with the real port, or `unix:` and the path.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Its address, if it is no unix socket.
+    pub fn address(&self) -> Option<SocketAddr> {
+        self.socket.local_addr().ok()
     }
 
     /// The socket, to be registered.
@@ -118,10 +119,10 @@ impl Listener {
         let mut last = None;
         for _ in 0..ACCEPTS_PER_TURN {
             tally.calls.count(Call::Accept4);
-            match self.socket.accept() {
-                Ok((socket, _)) => {
+            match sys::accept(self.socket.as_fd()) {
+                Ok(socket) => {
                     tally.connections.accepted += 1;
-                    return Some(socket);
+                    return Some(TcpStream::from_std(socket.into()));
                 }
                 Err(error) => match error.raw_os_error() {
                     Some(libc::EAGAIN) => {
@@ -151,128 +152,6 @@ impl Listener {
         if self.warned.is_none_or(|warned| now - warned >= WARN_EVERY) {
             self.warned = Some(now);
             output::say(&format!("tared: accepting rests until a connection closes: {}\n", cause(error)));
-        }
-    }
-}
-
-/// A socket bound to an address, not listening yet.
-struct Bound {
-    socket: Socket,
-    is_v6_only: bool,
-}
-
-impl Bound {
-    /// TCP_NODELAY and TCP_DEFER_ACCEPT are set on the listening socket: what it accepts has inherited
-    /// the one and is past the other (Linux), so neither costs a call per connection.
-    fn bind(address: SocketAddr, is_v6_only: bool, is_shared: bool) -> io::Result<Self> {
-        let socket = Socket::new(Domain::for_address(address), Type::STREAM, Some(Protocol::TCP))?;
-        if address.is_ipv6() {
-            socket.set_only_v6(is_v6_only)?;
-        }
-        socket.set_reuse_address(true)?;
-        socket.set_reuse_port(is_shared)?;
-        socket.set_tcp_nodelay(true)?;
-        sys::defer_accept(socket.as_fd(), DEFER_S)?;
-        socket.set_nonblocking(true)?;
-        socket.bind(&address.into())?;
-        Ok(Self { socket, is_v6_only })
-    }
-
-    fn address(&self) -> io::Result<SocketAddr> {
-        self.socket.local_addr()?.as_socket().ok_or_else(|| io::ErrorKind::AddrNotAvailable.into())
-    }
-
-    fn listen(self, backlog: u32) -> io::Result<Listener> {
-        self.socket.listen(i32::try_from(backlog).unwrap_or(i32::MAX))?;
-        let address = self.address()?;
-        let socket = TcpListener::from_std(self.socket.into());
-        Ok(Listener { socket, address, is_ready: true, rests_until: None, warned: None })
-    }
-}
-
-fn first_that_binds(address: &Address, is_shared: bool) -> io::Result<Bound> {
-    match address {
-        Address::Every(port) => {
-            // IPv6 may be off, in the kernel or on its interfaces.
-            let every_v6 = SocketAddr::from((Ipv6Addr::UNSPECIFIED, *port));
-            let every_v4 = SocketAddr::from((Ipv4Addr::UNSPECIFIED, *port));
-            Bound::bind(every_v6, false, is_shared).or_else(|error| match error.raw_os_error() {
-                Some(libc::EAFNOSUPPORT | libc::EADDRNOTAVAIL) => Bound::bind(every_v4, true, is_shared),
-                _ => Err(error),
-            })
-        }
-        Address::Host(host, port) => {
-            let mut last = io::Error::from(io::ErrorKind::AddrNotAvailable);
-            for address in resolve(host, *port)? {
-                match Bound::bind(address, true, is_shared) {
-                    Ok(bound) => return Ok(bound),
-                    Err(error) => last = error,
-                }
-            }
-            Err(last)
-        }
-    }
-}
-
-fn resolve(host: &str, port: u16) -> io::Result<Vec<SocketAddr>> {
-    match host.parse::<IpAddr>() {
-        Ok(address) => Ok(vec![(address, port).into()]),
-        Err(_) => (host, port).to_socket_addrs().map(Iterator::collect),
-    }
-}
-
-fn bind_sentence(address: &Address, error: &io::Error) -> String {
-    let (typed, port) = match address {
-        Address::Every(port) => (format!(":{port}"), *port),
-        Address::Host(host, port) if host.contains(':') => (format!("[{host}]:{port}"), *port),
-        Address::Host(host, port) => (format!("{host}:{port}"), *port),
-    };
-    let advice = match error.raw_os_error() {
-        Some(libc::EACCES) if port < 1024 => {
-            "ports below 1024 need root or CAP_NET_BIND_SERVICE; try --listen 127.0.0.1:8080"
-        }
-        Some(libc::EADDRINUSE) => {
-            "another program listens there; try another port, or port 0 for any free one"
-        }
-        Some(libc::EADDRNOTAVAIL) => "no interface here has this address; try --listen 127.0.0.1:8080",
-        _ => "try --listen 127.0.0.1:8080",
-    };
-    format!("cannot listen on --listen '{typed}': {} ({advice})", cause(error))
-}
-
-/// What the kernel makes of a `backlog`, where that is less: it caps silently (listen(2)).
-pub fn backlog_cap(backlog: u32) -> Option<u32> {
-    let somaxconn = std::fs::read_to_string("/proc/sys/net/core/somaxconn").ok()?;
-    somaxconn.trim().parse().ok().filter(|&cap| cap < backlog)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn every_refusal_names_option_value_cause_and_way_out() {
-        for (address, errno, parts) in [
-            (
-                Address::Host("0.0.0.0".into(), 80),
-                libc::EACCES,
-                ["--listen '0.0.0.0:80'", "permission denied", "CAP_NET_BIND_SERVICE"],
-            ),
-            (
-                Address::Every(8080),
-                libc::EADDRINUSE,
-                ["--listen ':8080'", "address already in use", "port 0"],
-            ),
-            (
-                Address::Host("fe80::1".into(), 1),
-                libc::EADDRNOTAVAIL,
-                ["--listen '[fe80::1]:1'", "cannot assign requested address", "try --listen"],
-            ),
-        ] {
-            let sentence = bind_sentence(&address, &io::Error::from_raw_os_error(errno));
-            for part in parts {
-                assert!(sentence.contains(part), "{sentence}");
-            }
         }
     }
 }

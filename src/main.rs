@@ -3,12 +3,12 @@
 use std::io::{self, Write};
 use std::process::ExitCode;
 
+use tared::bind::backlog_cap;
 use tared::cli::Settings;
 use tared::failure::Failure;
-use tared::listener::backlog_cap;
 use tared::ready::Heralds;
 use tared::server::Ended;
-use tared::{cli, workers};
+use tared::{cli, inherited, workers};
 
 fn main() -> ExitCode {
     let settings = match cli::settings(std::env::args_os()) {
@@ -36,8 +36,10 @@ fn main() -> ExitCode {
 }
 
 fn serve(settings: &Settings) -> Result<Ended, Failure> {
+    // Both before any descriptor is opened that is not theirs.
+    let inherited = inherited::take()?;
     let heralds = Heralds::new(settings.ready_file.clone(), settings.ready_fd)?;
-    workers::serve(settings, |ready| heralds.tell(ready))
+    workers::serve(settings, inherited, |ready| heralds.tell(ready))
 }
 
 fn fail(failure: &Failure) -> ExitCode {

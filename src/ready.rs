@@ -1,4 +1,4 @@
-//! Telling that connections are accepted: a line for people, and one for scripts.
+//! Telling that connections are accepted: a line for each place for people, and one in all for scripts.
 
 use std::fs::{self, File};
 use std::io::{self, Write};
@@ -18,17 +18,20 @@ use crate::sys;
 pub struct Ready<'r> {
     /// In a few words.
     pub summary: &'r str,
-    /// The address, with the real port.
-    pub address: SocketAddr,
+    /// Where it listens, for people.
+    pub names: &'r [String],
+    /// The first of these places that is an address, with the real port.
+    pub address: Option<SocketAddr>,
     /// What is served.
     pub serve: &'r Serve,
 }
 
 /// As scripts are told of it.
 #[derive(Serialize)]
-struct Line {
-    address: String,
-    port: u16,
+struct Line<'l> {
+    address: Option<String>,
+    port: Option<u16>,
+    listen: &'l [String],
     pid: u32,
     mode: &'static str,
     /// JSON is Unicode; a path need not be, and then is told as well as it can be.
@@ -69,10 +72,11 @@ impl Heralds {
     /// A sentence about what could not be written to.
     pub fn tell(self, ready: &Ready<'_>) -> Result<(), Failure> {
         let version = env!("CARGO_PKG_VERSION");
+        let line = |name| format!("tared {version} {} on {name}\n", ready.summary);
+        let lines: String = ready.names.iter().map(line).collect();
         let mut stdout = io::stdout().lock();
-        // Nobody may be reading it; serving does not depend on it.
-        let _ = writeln!(stdout, "tared {version} {} on http://{}/", ready.summary, ready.address)
-            .and_then(|()| stdout.flush());
+        // All lines at once. Nobody may be reading them; serving does not depend on it.
+        let _ = stdout.write_all(lines.as_bytes()).and_then(|()| stdout.flush());
         drop(stdout);
         let (mode, root) = match ready.serve {
             Serve::Directory { path, .. } => {
@@ -82,8 +86,9 @@ impl Heralds {
             Serve::Fixed { .. } => ("fixed", None),
         };
         let line = Line {
-            address: ready.address.ip().to_string(),
-            port: ready.address.port(),
+            address: ready.address.map(|address| address.ip().to_string()),
+            port: ready.address.map(|address| address.port()),
+            listen: ready.names,
             pid: std::process::id(),
             mode,
             root,

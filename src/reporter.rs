@@ -3,7 +3,6 @@
 use std::io::{self, IsTerminal, Write};
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::mpsc::{self, Sender};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, JoinHandle};
 
@@ -30,8 +29,8 @@ pub struct Reporter {
     is_live: bool,
     /// Whether such a line stands, and nothing behind it.
     has_line: AtomicBool,
-    /// Reports on demand on their way out, in order, and the thread that writes them.
-    on_demand: Mutex<Option<(Sender<String>, JoinHandle<()>)>>,
+    /// The thread that writes the last report on demand, behind those before it.
+    writer: Mutex<Option<JoinHandle<()>>>,
 }
 
 impl Reporter {
@@ -57,7 +56,7 @@ impl Reporter {
             is_quiet: settings.quiet,
             is_live: io::stderr().is_terminal(),
             has_line: AtomicBool::new(false),
-            on_demand: Mutex::new(None),
+            writer: Mutex::new(None),
         })
     }
 
@@ -66,11 +65,7 @@ impl Reporter {
     /// # Errors
     /// A sentence about a file that could not be written; the report is on standard error then.
     pub fn at_end(&self, workers: &[Snapshot]) -> Result<(), Failure> {
-        if let Some((reports, writer)) = self.writer().take() {
-            drop(reports);
-            // It says itself what it cannot do.
-            let _ = writer.join();
-        }
+        wait_for(self.writer().take());
         let text = self.report(workers);
         self.end_line();
         match &self.file {
@@ -87,23 +82,31 @@ impl Reporter {
     }
 
     /// Reports in the middle of a run. Neither a slow disk nor a slow reader holds up the loop: a thread
-    /// writes the reports, one after the other.
+    /// writes the report, behind those before it, and ends with it. (While there is but one thread the
+    /// kernel need not count references to descriptors, which every call would pay for.)
     pub fn on_demand(&self, workers: &[Snapshot]) {
-        let text = self.report(workers);
+        let (text, file) = (self.report(workers), self.file.clone());
         self.end_line();
-        let mut on_demand = self.writer();
-        let (reports, _) = match &mut *on_demand {
-            Some(writer) => writer,
-            none => match writer(self.file.clone()) {
-                Ok(writer) => none.insert(writer),
-                Err(error) => {
-                    output::say(&format!("tared: cannot give the report: {}\n", cause(&error)));
-                    return;
+        let mut writer = self.writer();
+        let before = writer.take();
+        let write = move || {
+            wait_for(before);
+            match file {
+                None => show(&text),
+                Some(path) => {
+                    if let Err(error) = output::write(&path, &text) {
+                        output::say(&format!("{}\n", unwritable(&path, &error)));
+                        show(&text);
+                    }
                 }
-            },
+            }
         };
-        // It reads them until there can be no more.
-        let _ = reports.send(text);
+        match thread::Builder::new().spawn(write) {
+            Ok(handle) => *writer = Some(handle),
+            Err(error) => {
+                output::say(&format!("tared: cannot give the report: {}\n", cause(&error)));
+            }
+        }
     }
 
     /// Shows the last second.
@@ -121,8 +124,8 @@ impl Reporter {
         }
     }
 
-    fn writer(&self) -> MutexGuard<'_, Option<(Sender<String>, JoinHandle<()>)>> {
-        self.on_demand.lock().unwrap_or_else(PoisonError::into_inner)
+    fn writer(&self) -> MutexGuard<'_, Option<JoinHandle<()>>> {
+        self.writer.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn report(&self, workers: &[Snapshot]) -> String {
@@ -135,23 +138,9 @@ impl Reporter {
     }
 }
 
-/// A thread that writes each report that it is sent, until nobody can send more.
-fn writer(file: Option<Arc<PathBuf>>) -> io::Result<(Sender<String>, JoinHandle<()>)> {
-    let (reports, received) = mpsc::channel::<String>();
-    let write = move || {
-        for text in received {
-            match &file {
-                None => show(&text),
-                Some(path) => {
-                    if let Err(error) = output::write(path, &text) {
-                        output::say(&format!("{}\n", unwritable(path, &error)));
-                        show(&text);
-                    }
-                }
-            }
-        }
-    };
-    Ok((reports, thread::Builder::new().spawn(write)?))
+fn wait_for(writer: Option<JoinHandle<()>>) {
+    // It says itself what it cannot do.
+    writer.map(JoinHandle::join);
 }
 
 fn show(text: &str) {

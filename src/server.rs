@@ -22,16 +22,25 @@ use crate::table::Table;
 use crate::tally::{Call, Ending};
 use crate::usage::{Gauge, Traffic, Usage};
 
-// No connection is ever given these: `Table` leaves out the last generation.
-const LISTENER: Token = Token(usize::MAX);
-const STOP: Token = Token(usize::MAX - 1);
-const REPORT: Token = Token(usize::MAX - 2);
+// No connection is ever given these: `Table` leaves out the last generation. Listener k has the k-th
+// below REPORT.
+const STOP: Token = Token(usize::MAX);
+const REPORT: Token = Token(STOP.0 - 1);
+const LISTENERS_MIN: Token = Token(REPORT.0 - LISTENERS_MAX);
+
+/// Listeners of one server: as many as tokens are kept for. Arbitrary, and beyond any use.
+pub const LISTENERS_MAX: usize = 1024;
 
 /// Events taken from the kernel at once. Arbitrary; the rest come with the next wait.
 const EVENTS_MAX: usize = 1024;
 
 /// How long a connection is read from after its last response.
 const LINGER: Duration = Duration::from_secs(5);
+
+/// How long idle connections stay open when the server ends, so that a request which is on its way is
+/// answered, as the last one. Arbitrary: longer than a busy client takes from a response to its next
+/// request, shorter than anybody minds.
+const IDLE_GRACE: Duration = Duration::from_millis(250);
 
 /// How long responses in flight may take when the server ends.
 const GRACE: Duration = Duration::from_secs(10);
@@ -91,7 +100,8 @@ struct Client {
 #[derive(Debug)]
 pub struct Server {
     poll: Poll,
-    listener: Option<Listener>,
+    /// None when the server ends.
+    listeners: Vec<Listener>,
     stop: UnixStream,
     stops: usize,
     report: UnixStream,
@@ -103,6 +113,7 @@ pub struct Server {
     again: VecDeque<Token>,
     /// Connections that linger, in the order of their ends.
     lingering: VecDeque<(Instant, Token)>,
+    idle_ends: Option<Instant>,
     grace_ends: Option<Instant>,
     /// When serving is over by itself.
     over: Option<Instant>,
@@ -124,20 +135,23 @@ struct Meter {
 }
 
 impl Server {
-    /// A server of `site` on `listener`, to be run on this thread.
+    /// A server of `site` on `listeners`, [`LISTENERS_MAX`] at the most, to be run on this thread.
     ///
     /// # Errors
     /// What epoll_create(2) and epoll_ctl(2) say.
-    pub fn new(mut listener: Listener, site: Site, clock: Clock, orders: Orders) -> io::Result<Self> {
+    pub fn new(mut listeners: Vec<Listener>, site: Site, clock: Clock, orders: Orders) -> io::Result<Self> {
+        assert!(listeners.len() <= LISTENERS_MAX, "each has a token");
         let Orders { mut stop, mut report, duration, budget, is_metered } = orders;
         let poll = Poll::new()?;
-        poll.registry().register(listener.socket_mut(), LISTENER, Interest::READABLE)?;
+        for (index, listener) in (1..).zip(&mut listeners) {
+            poll.registry().register(listener.socket_mut(), Token(REPORT.0 - index), Interest::READABLE)?;
+        }
         poll.registry().register(&mut stop, STOP, Interest::READABLE)?;
         poll.registry().register(&mut report, REPORT, Interest::READABLE)?;
         let over = duration.and_then(|duration| clock.now().checked_add(duration));
         Ok(Self {
             poll,
-            listener: Some(listener),
+            listeners,
             stop,
             stops: 0,
             report,
@@ -147,6 +161,7 @@ impl Server {
             shared: Shared { budget, ..Shared::new(site, clock) },
             again: VecDeque::new(),
             lingering: VecDeque::new(),
+            idle_ends: None,
             grace_ends: None,
             over,
             was_over: false,
@@ -182,9 +197,9 @@ impl Server {
             let turns = self.again.len();
             for event in &*events {
                 match event.token() {
-                    LISTENER => self.note_arrivals(),
                     STOP => self.read_stop(),
                     REPORT => self.reports += read_bytes(&mut self.report),
+                    token if token >= LISTENERS_MIN => self.note_arrivals(REPORT.0 - token.0 - 1),
                     // Urgent data ends a read early, as the end of input does.
                     token => self.drive(token, event.is_read_closed() || event.is_priority()),
                 }
@@ -267,14 +282,14 @@ impl Server {
 
     /// How long the loop may sleep.
     fn timeout(&self) -> Option<Duration> {
-        let listener = self.listener.as_ref();
-        if !self.again.is_empty() || listener.is_some_and(Listener::is_ready) {
+        if !self.again.is_empty() || self.has_arrivals() {
             return Some(Duration::ZERO);
         }
         let deadlines = [
             self.lingering.front().map(|&(end, _)| end),
-            listener.and_then(Listener::rests_until),
+            self.listeners.iter().filter_map(Listener::rests_until).min(),
             self.shared.site.next_sweep(),
+            self.idle_ends,
             self.grace_ends,
             self.over.filter(|_| !self.was_over),
             self.meter.as_ref().and_then(|meter| meter.began).map(|began| began + SECOND),
@@ -311,21 +326,25 @@ impl Server {
         if let Some(client) = self.clients.remove(token) {
             self.shared.tally.count_ending(ending, client.conn.is_owed());
         }
-        if let Some(listener) = &mut self.listener {
+        for listener in &mut self.listeners {
             listener.note_closed();
         }
     }
 
     fn accept(&mut self) {
         let now = self.shared.clock.now();
-        let accepts = self.listener.as_mut().map_or(0, |listener| listener.accepts_now(now));
-        for _ in 0..accepts {
-            let tally = &mut self.shared.tally;
-            let Some(socket) = self.listener.as_mut().and_then(|listener| listener.accept(now, tally)) else {
-                break;
-            };
-            self.welcome(socket);
+        for index in 0..self.listeners.len() {
+            for _ in 0..self.listeners[index].accepts_now(now) {
+                let accepted = self.listeners[index].accept(now, &mut self.shared.tally);
+                let Some(socket) = accepted else { break };
+                self.welcome(socket);
+            }
         }
+    }
+
+    /// Whether somebody may be waiting to be accepted.
+    fn has_arrivals(&self) -> bool {
+        self.listeners.iter().any(Listener::is_ready)
     }
 
     /// Reads before it waits: a request that is there already is answered, and a connection that ends
@@ -353,10 +372,21 @@ impl Server {
             }
         }
         self.shared.site.sweep(now);
+        if self.idle_ends.is_some_and(|end| end <= now) {
+            self.idle_ends = None;
+            self.shared.closes_idle = true;
+            self.drive_all();
+        }
     }
 
-    fn note_arrivals(&mut self) {
-        if let Some(listener) = &mut self.listener {
+    fn drive_all(&mut self) {
+        for token in self.clients.tokens() {
+            self.drive(token, true);
+        }
+    }
+
+    fn note_arrivals(&mut self, index: usize) {
+        if let Some(listener) = self.listeners.get_mut(index) {
             listener.note_ready();
         }
     }
@@ -368,22 +398,26 @@ impl Server {
         }
     }
 
-    /// Accepts who is waiting, answers what has arrived, and closes whoever is owed nothing. Those whose
-    /// connection the kernel still holds back, since their request has not come, are lost.
+    /// Accepts who is waiting, and answers what has arrived and what arrives within [`IDLE_GRACE`]; then
+    /// closes whoever is owed nothing. Those whose connection the kernel still holds back, since their
+    /// request has not come, are lost, unless another program has the same listening socket.
     fn begin_to_end(&mut self) {
-        self.note_arrivals();
+        for listener in &mut self.listeners {
+            listener.withdraw();
+            listener.note_ready();
+        }
         for _ in 0..ENDING_ACCEPTS_MAX {
-            if !self.listener.as_ref().is_some_and(Listener::is_ready) {
+            if !self.has_arrivals() {
                 break;
             }
             self.accept();
         }
-        self.listener = None;
+        self.listeners.clear();
         self.shared.is_ending = true;
-        self.grace_ends = Some(self.shared.clock.now() + GRACE);
-        for token in self.clients.tokens() {
-            self.drive(token, true);
-        }
+        let now = self.shared.clock.now();
+        self.idle_ends = Some(now + IDLE_GRACE);
+        self.grace_ends = Some(now + GRACE);
+        self.drive_all();
     }
 
     fn ended(&self) -> Option<Ended> {

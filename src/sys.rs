@@ -73,6 +73,60 @@ pub(crate) fn read_link(dir: BorrowedFd<'_>, name: &CStr) -> io::Result<Vec<u8>>
     Ok(text)
 }
 
+/// Takes over the descriptor `fd`, which was open already when this program began; from now on it is
+/// closed on exec.
+///
+/// # Errors
+/// `EBADF` if it was not open, or has been taken over before.
+pub(crate) fn adopt(fd: RawFd) -> io::Result<OwnedFd> {
+    // SAFETY: fcntl(2) with these commands reads and sets a flag; a number that is no descriptor is EBADF.
+    let flags = unsafe { libc::fcntl(fd, libc::F_GETFD) };
+    // What was open survived an exec, so it does not have this flag; what the standard library and our
+    // crates open has it from the begin.
+    if flags < 0 || flags & libc::FD_CLOEXEC != 0 || fd <= libc::STDERR_FILENO {
+        return Err(io::Error::from_raw_os_error(libc::EBADF));
+    }
+    // SAFETY: as above.
+    if unsafe { libc::fcntl(fd, libc::F_SETFD, flags | libc::FD_CLOEXEC) } < 0 {
+        return Err(io::Error::last_os_error());
+    }
+    // SAFETY: it is open, and by its flag nobody in this program owned it until now.
+    Ok(unsafe { OwnedFd::from_raw_fd(fd) })
+}
+
+/// Removes `variables` from the environment, if this thread is seen to be the only one.
+pub(crate) fn forget(variables: &[&str]) {
+    let threads = std::fs::read_dir("/proc/self/task").map_or(usize::MAX, Iterator::count);
+    if threads == 1 {
+        for variable in variables {
+            // SAFETY: nobody else is here to read or write the environment meanwhile.
+            unsafe { std::env::remove_var(variable) };
+        }
+    }
+}
+
+/// Ignores `signal` from now on; returns whether it was ignored already.
+///
+/// # Errors
+/// `EINVAL` for what is no signal.
+pub(crate) fn ignore(signal: libc::c_int) -> io::Result<bool> {
+    // SAFETY: ignoring takes no handler of ours.
+    match unsafe { libc::signal(signal, libc::SIG_IGN) } {
+        libc::SIG_ERR => Err(io::Error::last_os_error()),
+        before => Ok(before == libc::SIG_IGN),
+    }
+}
+
+/// The next connection that waits at the listening `socket`, of whatever family; it does not block.
+///
+/// # Errors
+/// What accept(2) says; `EAGAIN` if nobody waits.
+pub(crate) fn accept(socket: BorrowedFd<'_>) -> io::Result<OwnedFd> {
+    let flags = libc::SOCK_NONBLOCK | libc::SOCK_CLOEXEC;
+    // SAFETY: without a place for the peer's address none is written.
+    owned(unsafe { libc::accept4(socket.as_raw_fd(), std::ptr::null_mut(), std::ptr::null_mut(), flags) })
+}
+
 /// Sends `bytes`, with more to follow at once: they wait for it (MSG_MORE, send(2)).
 ///
 /// # Errors

@@ -86,8 +86,9 @@ fn remark(evidence: &Evidence<'_>) -> Option<String> {
     let Evidence { requests, connections, overflows, backlog, imbalance, .. } = *evidence;
     if overflows > 0 {
         return Some(format!(
-            "An accept queue of this host overflowed {overflows} times: clients waited to send their SYN \
-             again, and latencies contain that. Raise --backlog (granted: {backlog}) and net.core.somaxconn."
+            "An accept queue of this host overflowed {overflows} times: clients had to send again what was \
+             dropped, and latencies contain the wait. Raise --backlog (granted: {backlog}) and \
+             net.core.somaxconn."
         ));
     }
     if requests >= REQUESTS_MIN && connections as f64 >= requests as f64 * FRESH {

@@ -5,26 +5,29 @@
 //! with one, which is the default, there is no other.
 
 use std::io;
-use std::os::unix::net::UnixStream;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Barrier, mpsc};
 use std::thread;
 
 use rustix::thread::{CpuSet, sched_setaffinity};
-use signal_hook::consts::{SIGINT, SIGTERM, SIGUSR1};
+use signal_hook::consts::{SIGTERM, SIGUSR1};
 
+use crate::bind;
 use crate::board::Board;
 use crate::budget::Budget;
 use crate::cli::Settings;
 use crate::clock::Clock;
 use crate::environment::allowed_cpus;
 use crate::failure::{Failure, cause};
+use crate::inherited::Inherited;
 use crate::listener::Listener;
 use crate::open;
 use crate::ready::Ready;
 use crate::report::Snapshot;
 use crate::reporter::Reporter;
 use crate::server::{Ended, Occasion, Orders, Server};
+use crate::signals;
+use crate::socket_file::Access;
 
 /// What all workers know of each other.
 #[derive(Debug)]
@@ -35,14 +38,15 @@ struct Crew {
     is_over: AtomicBool,
 }
 
-/// Serves as `settings` say until a signal ends it, or its bound is reached, and reports. When every
-/// worker accepts connections, `announce` is told.
+/// Serves as `settings` say, also at the sockets that are `inherited`, until a signal ends it or its bound
+/// is reached, and reports. When every worker accepts connections, `announce` is told.
 ///
 /// # Errors
 /// A sentence about what could not be had at start, about a worker whose waiting failed, or about a
 /// report that could not be put where it belongs.
 pub fn serve(
     settings: &Settings,
+    inherited: Vec<Inherited>,
     announce: impl FnOnce(&Ready<'_>) -> Result<(), Failure>,
 ) -> Result<Ended, Failure> {
     let count = match settings.workers {
@@ -59,24 +63,36 @@ pub fn serve(
     // come from a pipe.
     let settings = &open::read_body(settings.clone())?;
     let (_, summary) = open::site(settings, &Clock::start())?;
-    let mut listeners = match count {
-        1 => vec![Listener::bind(&settings.address, settings.backlog)?],
-        _ => Listener::bind_shared(&settings.address, settings.backlog, count)?,
+    let access = Access { mode: settings.unix_mode, owner: None };
+    let mut of_workers: Vec<Vec<Listener>> = (0..count).map(|_| Vec::new()).collect();
+    let mut hand_out = |listeners: Vec<Listener>| {
+        of_workers.iter_mut().zip(listeners).for_each(|(own, listener)| own.push(listener));
     };
-    let ready = Ready { summary: &summary, address: listeners[0].address(), serve: &settings.serve };
-    let first = listeners.remove(0);
+    if inherited.is_empty() || !settings.addresses_are_default {
+        for address in &settings.addresses {
+            hand_out(bind::listeners(address, access, settings.backlog, count)?);
+        }
+    }
+    for socket in inherited {
+        hand_out(socket.listeners(count)?);
+    }
+    let first = of_workers.remove(0);
+    let names: Vec<String> = first.iter().map(|listener| listener.name().to_owned()).collect();
+    let address = first.iter().find_map(Listener::address);
+    let ready = Ready { summary: &summary, names: &names, address, serve: &settings.serve };
     let reporter = Reporter::start(settings)?;
     let crew = Arc::new(Crew { board: Board::new(count), reporter, count, is_over: AtomicBool::new(false) });
     let budget = settings.max_requests.map(Budget::new);
 
+    let signals = signals::ending().map_err(|error| system("cannot handle signals", &error))?;
     let all_started = Arc::new(Barrier::new(count));
     let (reports, started) = mpsc::channel();
     let mut others = Vec::new();
-    for (index, listener) in (1..).zip(listeners) {
+    for (index, listeners) in (1..).zip(of_workers) {
         let (settings, reports, all_started) = (settings.clone(), reports.clone(), Arc::clone(&all_started));
         let (crew, budget, cpu) = (Arc::clone(&crew), budget.clone(), cpu_of(index));
         let worker = move || {
-            let server = start(&settings, listener, budget, cpu);
+            let server = start(&settings, listeners, signals, budget, cpu);
             // Whoever waits for the reports has returned only if the whole program ends.
             let _ = reports.send(server.as_ref().map(|_| ()).map_err(Failure::clone));
             let mut server = server?;
@@ -88,7 +104,7 @@ pub fn serve(
         })?);
     }
     drop(reports);
-    let mut server = start(settings, first, budget, cpu_of(0))?;
+    let mut server = start(settings, first, signals, budget, cpu_of(0))?;
     for _ in 1..count {
         started.recv().map_err(|_| Failure::refused("a worker ended before it began"))??;
     }
@@ -117,7 +133,8 @@ pub fn serve(
 /// Makes this thread a worker.
 fn start(
     settings: &Settings,
-    listener: Listener,
+    listeners: Vec<Listener>,
+    signals: &[i32],
     budget: Option<Budget>,
     cpu: Option<usize>,
 ) -> Result<Server, Failure> {
@@ -128,18 +145,18 @@ fn start(
     }
     let clock = Clock::start();
     let (site, _) = open::site(settings, &clock)?;
-    let signals = |signals: &[i32]| {
-        let socket = on_signals(signals).map_err(|error| system("cannot handle signals", &error))?;
+    let bytes_of = |signals: &[i32]| {
+        let socket = signals::bytes_of(signals).map_err(|error| system("cannot handle signals", &error))?;
         Ok(mio::net::UnixStream::from_std(socket))
     };
     let orders = Orders {
-        stop: signals(&[SIGINT, SIGTERM])?,
-        report: signals(&[SIGUSR1])?,
+        stop: bytes_of(signals)?,
+        report: bytes_of(&[SIGUSR1])?,
         duration: settings.duration,
         budget,
         is_metered: settings.meter,
     };
-    Server::new(listener, site, clock, orders).map_err(|error| {
+    Server::new(listeners, site, clock, orders).map_err(|error| {
         let advice = "allow more open files with ulimit -n, or try fewer --workers";
         Failure::refused(format!("cannot wait for events: {} ({advice})", cause(&error)))
     })
@@ -177,17 +194,6 @@ fn run(server: &mut Server, index: usize, crew: &Crew) -> Result<(Ended, Snapsho
             }
         }
     }
-}
-
-/// A socket from which a byte can be read for each of these signals. Having a handler is also what makes
-/// them count for process 1.
-fn on_signals(signals: &[i32]) -> io::Result<UnixStream> {
-    let (receiver, sender) = UnixStream::pair()?;
-    receiver.set_nonblocking(true)?;
-    for &signal in signals {
-        signal_hook::low_level::pipe::register(signal, sender.try_clone()?)?;
-    }
-    Ok(receiver)
 }
 
 fn system(what: &str, error: &io::Error) -> Failure {

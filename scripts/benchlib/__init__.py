@@ -1,17 +1,21 @@
 """The rooms of scripts/bench, in the order in which a run goes through them.
 
 machine    which CPU is whose, how many descriptors, and what machine this is
+places     where things are
 tools      what has to be installed, where it is, and how to get it
 documents  the files that are asked for
 process    how a server is started, watched, clocked and ended
 servers    the floor and tared
 peers      the others, each as its makers would set it up for this
 gate       each server's answer, checked once before it is measured
-loads      the clients: wrk, ab, and a crowd of idle connections
+loads      the clients: what seven load tools are told, and a crowd of idle connections
+claims     what load tools say happened
+trials     one client against one server, and what each spent
 rows       what is asked of whom, and the bar
 rounds     A B A B, and the CPU time of it
 figures    what is not CPU time: instructions, memory, start, size
 verdicts   ratios within a round, and whether the bar is kept
 report     Markdown and JSON
 chart      the picture
+scenarios  the four comparisons, built of the same parts
 """

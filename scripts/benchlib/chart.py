@@ -5,8 +5,10 @@ Needs matplotlib (scripts/requirements.txt); without it there is none.
 
 import math
 import pathlib
+import sys
 
 from .console import say
+from .places import CACHE
 from .report import Report, significant
 from .rounds import RowResult
 from .rows import Row
@@ -17,17 +19,32 @@ PANEL_WIDTH_IN, BAR_HEIGHT_IN, PANEL_MARGIN_IN = 4.2, 0.22, 0.75
 OURS, FLOOR, OTHERS = "#c2410c", "#9ca3af", "#475569"
 
 
-def draw(report: Report, path: pathlib.Path) -> None:
+def load_pyplot():
+    """None without matplotlib, which is looked for where scripts/setup puts it, too."""
+    version = f"python{sys.version_info.major}.{sys.version_info.minor}"
+    sys.path.append(str(CACHE / "venv/lib" / version / "site-packages"))
     try:
         import matplotlib
     except ModuleNotFoundError:
-        say("no chart without matplotlib; pip install -r scripts/requirements.txt")
-        return
+        say("no chart without matplotlib; run scripts/setup, or pip install -r scripts/requirements.txt")
+        return None
     matplotlib.use("svg")
     # Text stays text, and the same results make the same file.
     matplotlib.rcParams.update({"svg.fonttype": "none", "svg.hashsalt": "tared", "font.size": 9})
     from matplotlib import pyplot
 
+    return pyplot
+
+
+def save(pyplot, figure, path: pathlib.Path) -> None:
+    figure.savefig(path, metadata={"Date": None})
+    pyplot.close(figure)
+
+
+def draw(report: Report, path: pathlib.Path) -> None:
+    pyplot = load_pyplot()
+    if pyplot is None:
+        return
     panels = [(row, result, costs) for row, result in report.rows if (costs := costs_of(row, result))]
     if not panels:
         say("no chart: there is nothing to draw")
@@ -41,8 +58,7 @@ def draw(report: Report, path: pathlib.Path) -> None:
         axis.set_axis_off()
     for axis, (row, result, costs) in zip(axes.flat, panels, strict=False):
         draw_panel(axis, row, result, costs)
-    figure.savefig(path, metadata={"Date": None})
-    pyplot.close(figure)
+    save(pyplot, figure, path)
 
 
 def costs_of(row: Row, result: RowResult) -> dict[str, float]:

@@ -9,3 +9,10 @@ class Refusal(Exception):
 
 def say(sentence: str) -> None:
     print(f"bench: {sentence}", file=sys.stderr, flush=True)
+
+
+def skip(name: str, why: str, said: set[str]) -> None:
+    """Each reason once."""
+    if why not in said:
+        said.add(why)
+        say(f"skipping {name}: {why}")

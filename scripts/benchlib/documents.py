@@ -1,9 +1,10 @@
 """The files that are asked for, made anew in the scratch directory of each run."""
 
 import dataclasses
+import gzip
 import pathlib
 
-FIXTURES = pathlib.Path(__file__).resolve().parent.parent.parent / "fixtures"
+from .places import FIXTURES
 
 KIB = 1024
 MIB = 1024 * KIB
@@ -21,9 +22,14 @@ class Document:
 EMPTY = Document("0k.txt", 0)
 SMALL = Document("4k.txt", 4 * KIB)
 LIPSUM = Document("lipsum.html", 33 * KIB)
+# Beside it, for who serves a sibling to those who take gzip.
+LIPSUM_GZ = "lipsum.html.gz"
+HELLO = Document("hello.txt", 12)
 LARGE = Document("1m.txt", MIB)
 # Sparse: a hole takes no room on the disk, and page cache as any other file does.
 HUGE = Document("1g.txt", GIB)
+
+GZIP_LEVEL = 9  # once, so it may take its time
 
 
 def make_documents(directory: pathlib.Path) -> None:
@@ -31,6 +37,8 @@ def make_documents(directory: pathlib.Path) -> None:
     (directory / EMPTY.name).touch()
     (directory / SMALL.name).write_bytes(lines_of_text(SMALL.size_bytes))
     (directory / LIPSUM.name).write_bytes((FIXTURES / LIPSUM.name).read_bytes())
+    (directory / LIPSUM_GZ).write_bytes(gzip.compress((FIXTURES / LIPSUM.name).read_bytes(), GZIP_LEVEL, mtime=0))
+    (directory / HELLO.name).write_bytes((FIXTURES / HELLO.name).read_bytes())
     (directory / LARGE.name).write_bytes(lines_of_text(LARGE.size_bytes))
     with open(directory / HUGE.name, "wb") as huge:
         huge.truncate(HUGE.size_bytes)

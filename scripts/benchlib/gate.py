@@ -5,10 +5,12 @@ Asks as the row's client will ask (ab speaks HTTP/1.0), and checks the status, t
 length, every byte of the body, and that the connection is kept or ended as asked.
 """
 
+import gzip
 import pathlib
 import re
 import socket
 import urllib.parse
+import zlib
 
 from .loads import Load
 from .process import Server
@@ -27,7 +29,8 @@ def check(server: Server, load: Load, expected: pathlib.Path) -> str | None:
     """What is wrong with the server for this load, if something is."""
     parts = urllib.parse.urlsplit(server.url)
     target = f"{parts.path}?{parts.query}" if parts.query else parts.path
-    request = f"GET {target} {load.speaks}\r\nHost: {parts.netloc}\r\n{persistence_asked(load)}\r\n".encode()
+    asked = persistence_asked(load) + ("Accept-Encoding: gzip\r\n" if load.gzip else "")
+    request = f"GET {target} {load.speaks}\r\nHost: {parts.netloc}\r\n{asked}\r\n".encode()
     try:
         with socket.create_connection((parts.hostname, parts.port), GATE_BOUND_S) as connection:
             stream = connection.makefile("rb")
@@ -38,13 +41,16 @@ def check(server: Server, load: Load, expected: pathlib.Path) -> str | None:
                     check_answer(stream, load, expected)
             if not load.keeps_alive:
                 check_end(connection, stream)
-    except (Wrong, OSError) as error:
+    except (Wrong, OSError, EOFError, zlib.error) as error:
         return str(error)
     return None
 
 
 def persistence_asked(load: Load) -> str:
-    return "Connection: Keep-Alive\r\n" if load.keeps_alive and load.speaks == "HTTP/1.0" else ""
+    """Only where it differs from what that version does by itself."""
+    if load.keeps_alive == (load.speaks == "HTTP/1.1"):
+        return ""
+    return "Connection: Keep-Alive\r\n" if load.keeps_alive else "Connection: close\r\n"
 
 
 def check_end(connection: socket.socket, stream) -> None:
@@ -53,16 +59,23 @@ def check_end(connection: socket.socket, stream) -> None:
         if stream.read(1):
             raise Wrong("bytes after the body")
     except TimeoutError:
-        raise Wrong(f"does not close a connection that HTTP/1.0 did not ask to keep, within {END_BOUND_S} s") from None
+        raise Wrong(f"does not close a connection that is not to be kept, within {END_BOUND_S} s") from None
 
 
 def check_answer(stream, load: Load, expected: pathlib.Path) -> None:
     fields = read_head(stream)
     if "content-length" not in fields:
         raise Wrong("no Content-Length")
-    if persistence_asked(load) and fields.get("connection", "").lower() != "keep-alive":
+    if load.keeps_alive and load.speaks == "HTTP/1.0" and fields.get("connection", "").lower() != "keep-alive":
         raise Wrong("does not tell an HTTP/1.0 client that it keeps the connection")
     length = int(fields["content-length"])
+    if fields.get("content-encoding", "identity") != ("gzip" if load.gzip else "identity"):
+        raise Wrong(f"Content-Encoding is {fields.get('content-encoding', 'missing')}")
+    if load.gzip:
+        # No two libraries compress to the same bytes; what counts is what comes out.
+        if gzip.decompress(stream.read(length)) != expected.read_bytes():
+            raise Wrong("the body is not the document, compressed")
+        return
     with open(expected, "rb") as body:
         size_bytes = expected.stat().st_size
         if length != size_bytes:

@@ -1,22 +1,28 @@
-"""The clients: what they are told, and what they say happened."""
+"""The clients: what they are told. What they then say happened is read by claims."""
 
 import contextlib
 import dataclasses
 import pathlib
-import re
 import select
 import socket
+import string
 import subprocess
 import urllib.parse
 from collections.abc import Callable, Iterator
 
+from . import claims
+from .claims import Outcome
 from .machine import pin_to
-from .tools import AB, WRK, Tool
+from .places import SETTINGS
+from .tools import AB, AUTOCANNON, H2LOAD, HTTPERF, OHA, SIEGE, WRK, Tool
 
 # Far above what is needed unless something is stuck.
 CLIENT_GRACE_S = 60
 # An answer that takes longer is a failure. 1 GiB takes most of a second.
 ANSWER_BOUND_S = 10
+
+# Above what it can keep up with: all connections are to be open at once.
+HTTPERF_RATE_PER_S = 20_000
 
 WRK_SCRIPT = pathlib.Path(__file__).with_name("wrk.lua")
 
@@ -30,24 +36,18 @@ class Load:
     pipelined: int = 1
     idle: int = 0  # connections that are open beside those and say nothing
     threads: int = 1
-    requests: int = 0  # of ab, which counts requests; wrk counts seconds
+    requests: int = 0  # of those who count requests; wrk and autocannon count seconds
+    gzip: bool = False  # asks for it
+    settings: pathlib.Path | None = None  # of siege, which needs a file of them
 
     @property
     def speaks(self) -> str:
         return "HTTP/1.0" if self.tool is AB else "HTTP/1.1"
 
 
-@dataclasses.dataclass(frozen=True)
-class Outcome:
-    command: list[str]
-    requests: int
-    received_bytes: int  # heads and bodies
-    wall_s: float
-    failures: list[str]
-
-
 def run_client(load: Load, url: str, seconds: int, cpus: frozenset[int]) -> Outcome:
-    argv = wrk_argv(load, url, seconds) if load.tool is WRK else ab_argv(load, url)
+    client = CLIENTS[load.tool]
+    argv = client.argv(load, url, seconds)
     bound_s = seconds + CLIENT_GRACE_S
     try:
         ended = subprocess.run(
@@ -56,60 +56,98 @@ def run_client(load: Load, url: str, seconds: int, cpus: frozenset[int]) -> Outc
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             text=True,
+            errors="replace",
             timeout=bound_s,
             preexec_fn=pin_to(cpus),
         )
     except subprocess.TimeoutExpired:
-        return Outcome(argv, 0, 0, bound_s, [f"no end after {bound_s} s"])
+        return Outcome(0, bound_s, [f"no end after {bound_s} s"], command=argv)
     if ended.returncode != 0:
         last_line = ended.stdout.strip().rpartition("\n")[2]
-        return Outcome(argv, 0, 0, 0.0, [f"ended with status {ended.returncode}: {last_line}"])
-    return read_wrk(argv, ended.stdout) if load.tool is WRK else read_ab(argv, load, ended.stdout)
+        return Outcome(0, 0.0, [f"ended with status {ended.returncode}: {last_line}"], command=argv)
+    try:
+        return dataclasses.replace(client.read(load, ended.stdout), command=argv)
+    except (LookupError, ValueError, StopIteration):
+        return Outcome(0, 0.0, [f"says what nobody here reads: {ended.stdout.strip()[-200:]!r}"], command=argv)
 
 
-def wrk_argv(load: Load, url: str, seconds: int) -> list[str]:
-    told = [f"-t{load.threads}", f"-c{load.connections}", f"-d{seconds}", "--timeout", f"{ANSWER_BOUND_S}s"]
-    return [WRK.path, *told, "-s", str(WRK_SCRIPT), url, "--", str(load.pipelined)]
+# ---- How each is told --------------------------------------------------------------
 
 
-def read_wrk(argv: list[str], output: str) -> Outcome:
-    figures = {name: int(value) for name, value in re.findall(r"(\w+)=(\d+)", output)}
-    failures = [
-        f"{kind} errors: {figures[kind]}" for kind in ("connect", "read", "write", "status", "timeout") if figures[kind]
-    ]
-    return Outcome(argv, figures["requests"], figures["bytes"], figures["duration_us"] / 1e6, failures)
-
-
-def ab_argv(load: Load, url: str) -> list[str]:
+def ab_argv(load: Load, url: str, _seconds: int) -> list[str]:
     persistence = ["-k"] if load.keeps_alive else []
     return [AB.path, *persistence, "-q", "-c", str(load.connections), "-n", str(load.requests), url]
 
 
-def read_ab(argv: list[str], load: Load, output: str) -> Outcome:
-    failures = [
-        f"{label}: {count}"
-        for label in ("Failed requests", "Write errors", "Non-2xx responses")
-        if (count := number(rf"{label}: +(\d+)", output))
-    ]
-    # A server that does not do keep-alive for HTTP/1.0, which is what ab speaks,
-    # answers every request and is another benchmark.
-    for label in ("Complete requests", *(["Keep-Alive requests"] if load.keeps_alive else [])):
-        if (count := number(rf"{label}: +(\d+)", output)) != load.requests:
-            failures.append(f"{label}: {count} of {load.requests}")
-    taken = re.search(r"Time taken for tests: +([\d.]+)", output)
-    return Outcome(
-        argv,
-        number(r"Complete requests: +(\d+)", output),
-        number(r"Total transferred: +(\d+)", output),
-        float(taken[1]) if taken else 0.0,
-        failures,
-    )
+def wrk_argv(load: Load, url: str, seconds: int) -> list[str]:
+    told = [f"-t{load.threads}", f"-c{load.connections}", f"-d{seconds}", "--timeout", f"{ANSWER_BOUND_S}s"]
+    persistence = [] if load.keeps_alive else ["-H", "Connection: close"]
+    return [WRK.path, *told, *persistence, "-s", str(WRK_SCRIPT), url, "--", str(load.pipelined)]
 
 
-def number(pattern: str, output: str) -> int:
-    """The number on a line that may not be there, which means 0."""
-    found = re.search(pattern, output)
-    return int(found[1]) if found else 0
+def siege_argv(load: Load, url: str, _seconds: int) -> list[str]:
+    """Each user makes as many requests as every other. What siege cannot be told
+    here is in its settings, and it would put some of its own into the user's HOME."""
+    told = ["-R", str(load.settings), "-c", str(load.connections), "-r", str(load.requests // load.connections)]
+    return ["env", f"HOME={load.settings.parent}", SIEGE.path, *told, url]
+
+
+def siege_settings(scratch: pathlib.Path, *, keeps_alive: bool, gzip: bool) -> pathlib.Path:
+    connection, coding = "keep-alive" if keeps_alive else "close", "gzip" if gzip else "identity"
+    template = string.Template((SETTINGS / "siege.rc").read_text())
+    filled = scratch / f"siege-{connection}-{coding}.rc"
+    filled.write_text(template.substitute(connection=connection, coding=coding))
+    return filled
+
+
+def httperf_argv(load: Load, url: str, _seconds: int) -> list[str]:
+    """It opens connections at a rate, each of which makes its calls and closes. Fast
+    enough for all of them to be open at once; without a rate, one after the other."""
+    parts = urllib.parse.urlsplit(url)
+    where = ["--hog", "--server", parts.hostname, "--port", str(parts.port), "--uri", parts.path]
+    bound = ["--timeout", str(ANSWER_BOUND_S)]
+    if load.keeps_alive:
+        calls = load.requests // load.connections
+        told = ["--num-conns", str(load.connections), "--num-calls", str(calls), "--rate", str(HTTPERF_RATE_PER_S)]
+    else:
+        told = ["--num-conns", str(load.requests), "--num-calls", "1"]
+    return [HTTPERF.path, *where, *bound, *told]
+
+
+def h2load_argv(load: Load, url: str, _seconds: int) -> list[str]:
+    persistence = [] if load.keeps_alive else ["-H", "Connection: close"]
+    return [H2LOAD.path, "--h1", "-n", str(load.requests), "-c", str(load.connections), *persistence, url]
+
+
+def oha_argv(load: Load, url: str, _seconds: int) -> list[str]:
+    persistence = [] if load.keeps_alive else ["--disable-keepalive"]
+    told = ["--no-tui", "--output-format", "json", "-n", str(load.requests), "-c", str(load.connections)]
+    return [OHA.path, *told, *persistence, url]
+
+
+def autocannon_argv(load: Load, url: str, seconds: int) -> list[str]:
+    """By time: it rounds what a number of requests took up to a whole second. Its own
+    way of ending a connection after each request, -D 1, resets it before it has counted the answer."""
+    persistence = [] if load.keeps_alive else ["-H", "Connection=close"]
+    told = ["--json", "-c", str(load.connections), "-d", str(seconds), "-t", str(ANSWER_BOUND_S)]
+    return [AUTOCANNON.path, *told, *persistence, url]
+
+
+@dataclasses.dataclass(frozen=True)
+class Client:
+    argv: Callable[[Load, str, int], list[str]]
+    read: Callable[[Load, str], Outcome]
+
+
+CLIENTS = {
+    AB: Client(ab_argv, lambda load, output: claims.read_ab(output, load.requests, load.keeps_alive)),
+    WRK: Client(wrk_argv, lambda _load, output: claims.read_wrk(output)),
+    SIEGE: Client(siege_argv, lambda _load, output: claims.read_siege(output)),
+    HTTPERF: Client(httperf_argv, lambda _load, output: claims.read_httperf(output)),
+    H2LOAD: Client(h2load_argv, lambda _load, output: claims.read_h2load(output)),
+    OHA: Client(oha_argv, lambda _load, output: claims.read_oha(output)),
+    AUTOCANNON: Client(autocannon_argv, lambda _load, output: claims.read_autocannon(output)),
+}
 
 
 # ---- A crowd: open connections that had an answer, and ask for nothing more --------

@@ -78,9 +78,14 @@ def describe(cpus: Cpus) -> dict[str, str]:
     placing = f"server on CPU {min(cpus.server)}, client on CPU {min(cpus.client)}{sharing}"
     return {
         "machine": f"{cpu_model()}, {os.cpu_count()} CPUs; {placing}",
-        "kernel": f"{platform.system()} {platform.release()} {platform.machine()}",
+        "kernel": f"{platform.system()} {platform.release()} {platform.machine()}, {congestion_control()}",
         "date": datetime.datetime.now(datetime.timezone.utc).strftime("%Y-%m-%d %H:%M UTC"),
     }
+
+
+def congestion_control() -> str:
+    """What TCP paces itself by: on loopback it decides what a file of a megabyte costs."""
+    return pathlib.Path("/proc/sys/net/ipv4/tcp_congestion_control").read_text().strip()
 
 
 def cpu_model() -> str:

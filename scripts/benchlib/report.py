@@ -8,12 +8,17 @@ import statistics
 
 from .console import Refusal
 from .figures import Figure
+from .places import CACHE, REPOSITORY
 from .rounds import RowResult, Run
 from .rows import Row
-from .servers import REPOSITORY
-from .verdicts import DISTURBED_SHARE, Verdict, bottleneck, cheapest, clean_runs, judge, median_cpu_us
+from .verdicts import DISTURBED_SHARE, Verdict, bottleneck, cheapest, clean_runs, floor_of, judge, median_cpu_us
 
 NONE = "-"
+
+FLOOR_AT_BAR = (
+    "The floor at a bar is what the better floor measures there: it has no parser and no heads to choose from, so that "
+    "where it misses a bar the kernel's part of a request alone does, here and today."
+)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -82,14 +87,16 @@ def markdown(report: Report) -> str:
 
 
 def render_bars(report: Report) -> str:
-    lines = header(["row", "work", "server", "bar"], ["measured", "", "cheapest correct one"])
+    lines = header(["row", "work", "server", "bar"], ["measured", "", "the floor at it", "cheapest correct one"])
     for row, result in report.rows:
         best = cheapest_served(row, result)
         for verdict in judge(row, result):
             measured = with_range(verdict.ratios) if verdict.ratios else verdict.why_not
-            lines.append(
-                line([row.id, row.title, verdict.contender, verdict.bar, measured, kept_or_missed(verdict.kept), best])
-            )
+            kept = kept_or_missed(verdict.kept)
+            lowest = floor_of(row, result, verdict)
+            floor = with_range(lowest) if lowest else NONE
+            lines.append(line([row.id, row.title, verdict.contender, verdict.bar, measured, kept, floor, best]))
+    lines += ["", FLOOR_AT_BAR]
     return "\n".join(lines)
 
 
@@ -200,11 +207,16 @@ def render_figures(report: Report) -> str:
 
 
 def render_commands(report: Report) -> str:
-    commands: dict[str, None] = {}
-    for _, result in report.rows:
-        for argv in result.commands.values():
-            commands[shlex.join(argv).replace(str(report.scratch), "SCRATCH").replace(f"{REPOSITORY}/", "")] = None
-    return "\n".join(["```", *commands, "```"])
+    return show_commands([argv for _, result in report.rows for argv in result.commands.values()], report.scratch)
+
+
+def show_commands(commands: list[list[str]], scratch: pathlib.Path) -> str:
+    """Each once, and without what is of this machine only."""
+    lines = [
+        shlex.join(argv).replace(str(scratch), "SCRATCH").replace(f"{REPOSITORY}/", "").replace(str(CACHE), "CACHE")
+        for argv in commands
+    ]
+    return "\n".join(["```", *dict.fromkeys(lines), "```"])
 
 
 def render_failures(report: Report) -> str:
@@ -219,7 +231,8 @@ def header(names: list[str], figures: list[str]) -> list[str]:
 
 
 def line(cells: list[str]) -> str:
-    return f"| {' | '.join(cells)} |"
+    # What a program said when it failed may have several lines.
+    return f"| {' | '.join(' '.join(cell.split()) for cell in cells)} |"
 
 
 def with_range(values: list[float]) -> str:

@@ -7,16 +7,15 @@ other. Who waits costs nothing.
 import contextlib
 import dataclasses
 import pathlib
-import resource
-import time
 import urllib.parse
 
 from .console import Refusal, say
 from .gate import check
-from .loads import Load, crowd_of, run_client
-from .machine import Cpus, busy_s
-from .process import Server, Stage, read_clocks, why_ended
+from .loads import Load, crowd_of
+from .machine import Cpus
+from .process import Server, Stage, why_ended
 from .rows import Row
+from .trials import attempt
 
 
 @dataclasses.dataclass(frozen=True)
@@ -34,6 +33,7 @@ class Run:
     client_cpu_s: float = 0.0
     sleeps: int = 0  # of the server
     others_busy: float = 0.0  # share of our CPUs that went to neither: above a few percent the machine was not ours
+    kept_alive: int | None = None  # requests, as the client says it
     failures: list[str] = dataclasses.field(default_factory=list)  # if any, the figures say nothing
 
     @property
@@ -119,31 +119,24 @@ def measure(
     if ended := why_ended(server):
         return dataclasses.replace(run, failures=ended)
     with crowd_of(load.idle, server.url) as what_failed_in_crowd:
-        busy_before_s, began_s = busy_s(cpus), time.monotonic()
-        clocks_before = read_clocks(server.process.pid)
-        client_before_s = ended_children_cpu_s()
-        outcome = run_client(load, server.url, seconds, cpus.client)
-        result.commands.setdefault(load.name, without_port(outcome.command, server))
-        if ended := why_ended(server):
-            return dataclasses.replace(run, failures=[*outcome.failures, *ended])
-        client_cpu_s = ended_children_cpu_s() - client_before_s
-        spent = read_clocks(server.process.pid).since(clocks_before)
-        others_s = busy_s(cpus) - busy_before_s - client_cpu_s - spent.total_s
-        available_s = (time.monotonic() - began_s) * len(cpus.server | cpus.client)
-        failures = [*outcome.failures, *what_failed_in_crowd()]
+        trial = attempt(load, server.url, [server], seconds, cpus)
+        result.commands.setdefault(load.name, without_port(trial.outcome.command, server))
+        failures = [*trial.failures, *what_failed_in_crowd()]
+    if server.name not in trial.spent:
+        return dataclasses.replace(run, failures=failures)
+    spent, outcome = trial.spent[server.name], trial.outcome
     # Of 1 GiB, a part is as good a measure: the gate has seen the whole.
     requests = outcome.received_bytes / row.per_bytes if row.per_bytes else outcome.requests
-    if requests == 0:
-        failures.append("no request was answered")
     return dataclasses.replace(
         run,
         requests=requests,
         wall_s=outcome.wall_s,
         user_s=spent.user_s,
         sys_s=spent.sys_s,
-        client_cpu_s=client_cpu_s,
+        client_cpu_s=trial.client_cpu_s,
         sleeps=spent.sleeps,
-        others_busy=max(0.0, others_s / available_s),
+        others_busy=trial.others_busy,
+        kept_alive=outcome.kept_alive,
         failures=failures,
     )
 
@@ -152,9 +145,3 @@ def without_port(command: list[str], server: Server) -> list[str]:
     """The same for every start of a server, but for the port that it got."""
     port = str(urllib.parse.urlsplit(server.url).port)
     return [word.replace(port, "PORT") for word in command]
-
-
-def ended_children_cpu_s() -> float:
-    """Of the children that were waited for: between two calls here, the client."""
-    usage = resource.getrusage(resource.RUSAGE_CHILDREN)
-    return usage.ru_utime + usage.ru_stime

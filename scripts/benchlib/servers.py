@@ -13,10 +13,10 @@ from collections.abc import Callable
 
 from .console import Refusal, say
 from .documents import Document
+from .places import REPOSITORY
 from .process import Server, Stage, start_announcing
 from .tools import CC, VERSION_BOUND_S
 
-REPOSITORY = pathlib.Path(__file__).resolve().parent.parent.parent
 BUILD_BOUND_S = 1200
 
 Start = Callable[[Stage, Document], Server]
@@ -64,32 +64,46 @@ class Tared:
         return self.given or build_tared()
 
     @functools.cached_property
-    def has_workers(self) -> bool:
+    def help(self) -> str:
         argv = [self.path, "--help"]
-        shown = subprocess.run(argv, stdout=subprocess.PIPE, text=True, timeout=VERSION_BOUND_S, check=True)
-        return "--workers" in shown.stdout
+        return subprocess.run(argv, stdout=subprocess.PIPE, text=True, timeout=VERSION_BOUND_S, check=True).stdout
 
-    def fixed(self) -> Contender:
-        return Contender("tared --fixed", "tared", self.start("tared --fixed", "--fixed"))
+    @property
+    def has_workers(self) -> bool:
+        return "--workers" in self.help
 
-    def files(self) -> Contender:
-        return Contender("tared DIR", "tared", self.start("tared DIR"))
+    def fixed(self, *options: str) -> Contender:
+        return Contender("tared --fixed", "tared", self.start("tared --fixed", "--fixed", *options))
+
+    def files(self, *options: str, name: str = "tared DIR", path: str | None = None) -> Contender:
+        """At `path`, or where the document is."""
+        return Contender(name, "tared", self.start(name, *options, path=path))
 
     def workers(self, count: int) -> Contender:
         name = f"tared --workers {count}"
         start = self.start(name, "--fixed", "--pin", "--workers", str(count))
         return Contender(name, "tared", start, lambda: None if self.has_workers else "tared has no --workers")
 
-    def start(self, name: str, *options: str) -> Start:
+    def start(self, name: str, *options: str, path: str | None = None) -> Start:
         def start(stage: Stage, document: Document) -> Server:
+            at = document.name if path is None else path
             directory = [] if "--fixed" in options else [stage.documents]
             argv = [self.path, "--listen", "127.0.0.1:0", *options, *directory]
             server, line = start_announcing(
                 stage, name, argv, r"^(?P<version>tared \S+) .* on (?P<url>http://127\.0\.0\.1:\d+/)"
             )
-            return dataclasses.replace(server, version=line["version"], url=server.url + document.name)
+            return dataclasses.replace(server, version=line["version"], url=server.url + at)
 
         return start
+
+    # How many requests it was asked is only in the report that it writes at its end.
+
+    def report_options(self, path: pathlib.Path) -> list[str]:
+        return ["--report", "json", "--report-file", str(path)] if "--report-file" in self.help else []
+
+    def requests_reported(self, path: pathlib.Path) -> int | None:
+        """Of a tared that has ended; None of one that writes no reports."""
+        return json.loads(path.read_text())["requests"]["total"] if path.exists() else None
 
 
 def build_tared() -> pathlib.Path:

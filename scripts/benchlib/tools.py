@@ -2,16 +2,16 @@
 
 import dataclasses
 import functools
+import json
 import os
 import pathlib
 import re
 import shutil
 import subprocess
 
-VERSION_BOUND_S = 10
+from .places import CACHE, NODE_MODULES
 
-# Where `cargo install --root` puts the peers from crates.io.
-CRATES_ROOT = pathlib.Path(os.environ.get("XDG_CACHE_HOME") or pathlib.Path.home() / ".cache") / "tared-bench"
+VERSION_BOUND_S = 10
 
 
 @dataclasses.dataclass(frozen=True)
@@ -24,7 +24,7 @@ class Tool:
     @property
     def path(self) -> str | None:
         # Debian keeps nginx in /usr/sbin, which is not in every user's PATH.
-        places = [str(CRATES_ROOT / "bin"), os.environ.get("PATH", os.defpath), "/usr/sbin"]
+        places = [str(CACHE / "bin"), str(NODE_MODULES / ".bin"), os.environ.get("PATH", os.defpath), "/usr/sbin"]
         return shutil.which(self.name, path=":".join(places))
 
     @property
@@ -51,13 +51,37 @@ def version_of(path: str | pathlib.Path, name: str, flag: str, pattern: str) -> 
     return f"{name} {found[1] if found else 'of unknown version'}"
 
 
+@dataclasses.dataclass(frozen=True)
+class NodeModule:
+    """No program: a program of ours is told where it is."""
+
+    name: str
+    install: str
+
+    @property
+    def path(self) -> str:
+        return str(NODE_MODULES / self.name)
+
+    @property
+    def missing(self) -> str | None:
+        return None if os.path.isdir(self.path) else f"{self.name} is missing; {self.install}"
+
+    @functools.cached_property
+    def version(self) -> str:
+        described = json.loads((NODE_MODULES / self.name / "package.json").read_text())
+        return f"{self.name} {described['version']}"
+
+
 def debian(package: str) -> str:
     return f"apt-get install {package}"
 
 
 def crate(name: str, version: str, *options: str) -> str:
-    return " ".join(["cargo install --locked --root", str(CRATES_ROOT), *options, "--version", version, name])
+    return " ".join(["cargo install --locked --root", str(CACHE), *options, "--version", version, name])
 
+
+# Knows which version, and how.
+SETUP = "run scripts/setup"
 
 CC = Tool("cc", debian("gcc"), "--version", r"^\S+ (.+)")
 WRK = Tool("wrk", debian("wrk"), "-v", r"^wrk (\S+)")
@@ -68,3 +92,11 @@ LIGHTTPD = Tool("lighttpd", debian("lighttpd"), "-v", r"lighttpd/(\S+)")
 H2O = Tool("h2o", debian("h2o"), "-v", r"h2o version (\S+)")
 STATIC_WEB_SERVER = Tool("static-web-server", crate("static-web-server", "2.44.0"), "--version", r"(\d\S+)")
 STATICO = Tool("statico", crate("statico", "0.21.1", "--features", "monoio"), "--version", r"(\d\S+)")
+SIEGE = Tool("siege", debian("siege"), "-V", r"^SIEGE (\S+)")
+HTTPERF = Tool("httperf", debian("httperf"), "--version", r"^httperf: httperf-(\S+)")
+H2LOAD = Tool("h2load", debian("nghttp2-client"), "--version", r"nghttp2/(\S+)")
+HAPROXY = Tool("haproxy", debian("haproxy"), "-v", r"^HAProxy version (\S+)")
+NODE = Tool("node", debian("nodejs"), "--version", r"^v(\S+)")
+OHA = Tool("oha", SETUP, "--version", r"^oha (\S+)")
+AUTOCANNON = Tool("autocannon", SETUP, "--version", r"^autocannon v?(\S+)")
+HTTP_PROXY = NodeModule("http-proxy", SETUP)

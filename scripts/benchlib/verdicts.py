@@ -55,6 +55,18 @@ def judge_one(row: Row, result: RowResult, bar: Bar, contender: str) -> Verdict:
     return Verdict(row.id, contender, bar.sentence, compared_with, ratios, kept, "")
 
 
+def floor_of(row: Row, result: RowResult, verdict: Verdict) -> list[float]:
+    """What the floor would have measured at the bar: below this nobody comes."""
+    floors = tuple(contender.name for contender in row.contenders if contender.family == "floor")
+    if verdict.compared_with in floors or verdict.compared_with not in (each.name for each in row.contenders):
+        return []
+    lowest = cheapest(row, result, floors)
+    runs = clean_runs(result, row.load.name, lowest) if lowest else []
+    others = clean_runs(result, row.load.name, verdict.compared_with)
+    bar = next(bar for bar in row.bars if bar.sentence == verdict.bar)
+    return [value_of(run, bar) / value_of(other, bar) for run, other in zip(runs, others, strict=True)] if runs and others else []
+
+
 def value_of(run: Run, bar: Bar) -> float:
     return run.requests_per_s if bar.throughput else run.cpu_us
 

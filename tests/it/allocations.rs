@@ -7,13 +7,15 @@ use std::os::unix::net::UnixStream;
 use std::thread;
 use std::time::Instant;
 
+use tared::address::{Address, Host};
+use tared::bind;
 use tared::clock::Clock;
 use tared::files::TRUST;
-use tared::listener::{Address, Listener};
 use tared::server::{Ended, Occasion, Orders, Server};
+use tared::socket_file::Access;
 use tared::{cli, open};
 
-use crate::server::{PATIENCE, fixtures};
+use crate::server::{self, PATIENCE, fixtures};
 
 const WARM_UP: usize = 20;
 
@@ -38,8 +40,9 @@ fn count_allocations(args: &[&str], target: &str, requests: usize) -> u64 {
     let settings = cli::settings(args).unwrap();
     let clock = Clock::start();
     let (site, _) = open::site(&settings, &clock).unwrap();
-    let listener = Listener::bind(&Address::Host("127.0.0.1".into(), 0), 16).unwrap();
-    let address = listener.address();
+    let address = Address::Tcp(Host::Named("127.0.0.1".into()), 0);
+    let listeners = bind::listeners(&address, Access::default(), 16, 1).unwrap();
+    let address = server::address(listeners[0].name()).unwrap();
     let signals = || {
         let (signals, sender) = UnixStream::pair().unwrap();
         signals.set_nonblocking(true).unwrap();
@@ -47,7 +50,7 @@ fn count_allocations(args: &[&str], target: &str, requests: usize) -> u64 {
     };
     let ((stop, mut stopper), (report, _reporter)) = (signals(), signals());
     let orders = Orders { stop, report, duration: None, budget: None, is_metered: false };
-    let mut server = Server::new(listener, site, clock, orders).unwrap();
+    let mut server = Server::new(listeners, site, clock, orders).unwrap();
 
     let request = format!("GET {target} HTTP/1.1\r\nHost: a\r\nUser-Agent: test\r\n\r\n");
     let client = thread::spawn(move || {

@@ -2,6 +2,9 @@
 
 use std::io::{self, Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpStream};
+use std::os::fd::OwnedFd;
+use std::os::unix::net::UnixStream;
+use std::path::Path;
 
 use crate::server::PATIENCE;
 
@@ -59,6 +62,11 @@ impl Client {
         Self::new(TcpStream::connect(address).expect("it accepts"))
     }
 
+    /// A connection to a unix socket: also a stream.
+    pub(crate) fn connect_unix(path: &Path) -> io::Result<Self> {
+        UnixStream::connect(path).map(|stream| Self::of_any(OwnedFd::from(stream).into()))
+    }
+
     /// A connection that holds little of what the client has not read yet, so that a server soon has
     /// to wait for it.
     pub(crate) fn connect_narrow(address: SocketAddr) -> Self {
@@ -70,9 +78,13 @@ impl Client {
     }
 
     fn new(stream: TcpStream) -> Self {
+        stream.set_nodelay(true).expect("no delay");
+        Self::of_any(stream)
+    }
+
+    fn of_any(stream: TcpStream) -> Self {
         stream.set_read_timeout(Some(PATIENCE)).expect("a timeout");
         stream.set_write_timeout(Some(PATIENCE)).expect("a timeout");
-        stream.set_nodelay(true).expect("no delay");
         Self { stream, received: Vec::new(), moved: (0, 0) }
     }
 
@@ -89,6 +101,13 @@ impl Client {
     /// How many bytes were sent, and how many were received.
     pub(crate) fn moved(&self) -> (u64, u64) {
         self.moved
+    }
+
+    /// Sends, or tells that the server has closed.
+    pub(crate) fn try_send(&mut self, bytes: impl AsRef<[u8]>) -> io::Result<()> {
+        self.stream.write_all(bytes.as_ref())?;
+        self.moved.0 += bytes.as_ref().len() as u64;
+        Ok(())
     }
 
     /// Closes at once, with a reset.

@@ -30,7 +30,7 @@ pub(crate) fn check_refusal(command: &mut Command, status: i32, parts: &[&str]) 
 }
 
 #[track_caller]
-fn check_usage(args: &[&str], parts: &[&str]) {
+pub(crate) fn check_usage(args: &[&str], parts: &[&str]) {
     check_refusal(command().args(args), USAGE, parts);
 }
 
@@ -322,7 +322,8 @@ fn help_fits_80_columns_and_names_every_option_with_its_variable() {
         for line in help.lines() {
             assert!(line.chars().count() <= 80, "{line:?}");
         }
-        let names = ["fixed", "listen", "index", "header", "backlog", "body", "size", "status", "type"];
+        let names =
+            ["fixed", "listen", "unix-mode", "index", "header", "backlog", "body", "size", "status", "type"];
         let measuring =
             ["duration", "max-requests", "report", "report-file", "quiet", "meter", "ready-file", "ready-fd"];
         for name in names.into_iter().chain(measuring) {

@@ -4,11 +4,11 @@ use std::fs;
 use std::io::ErrorKind;
 use std::net::{Shutdown, SocketAddr, TcpStream};
 use std::path::Path;
-use std::process::Command;
+use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use crate::client::Client;
-use crate::server::{PATIENCE, Server, command_through, fixtures, run, skip, temporary};
+use crate::server::{PATIENCE, Server, command, command_through, fixtures, run, skip, temporary};
 
 /// Larger than what the kernel holds of a connection that is not read from.
 const LARGE: usize = 24 * 1024 * 1024;
@@ -195,7 +195,7 @@ pub(crate) fn until_refused(address: SocketAddr) {
 
 #[test]
 fn a_signal_ends_it_in_order_and_idle_connections_with_it() {
-    for signal in ["INT", "TERM"] {
+    for signal in ["INT", "TERM", "QUIT"] {
         for mut server in [Server::fixtures(), Server::fixed(&[])] {
             // A connection on which nothing was ever sent is not the server's yet: the kernel holds it back.
             let mut used = server.connect();
@@ -216,7 +216,7 @@ fn a_signal_ends_it_in_order_and_idle_connections_with_it() {
 #[test]
 fn a_signal_lets_the_responses_in_flight_come_to_their_ends() {
     let dir = with_large();
-    for signal in ["INT", "TERM"] {
+    for signal in ["INT", "TERM", "QUIT"] {
         let mut server = Server::directory(dir.path());
         let mut slow = slow_reader(&server);
         slow.take(64 * 1024).map(|begun| assert_eq!(begun.len(), 64 * 1024)).expect("its begin");
@@ -246,7 +246,7 @@ fn a_signal_lets_a_response_run_for_ten_seconds_at_most() {
 #[test]
 fn a_second_signal_ends_it_at_once() {
     let dir = with_large();
-    for (first, second) in [("TERM", "TERM"), ("INT", "INT"), ("TERM", "INT")] {
+    for (first, second) in [("TERM", "TERM"), ("INT", "INT"), ("TERM", "INT"), ("QUIT", "QUIT")] {
         let mut server = Server::directory(dir.path());
         let _never_reads = slow_reader(&server);
         server.signal(first);
@@ -256,6 +256,84 @@ fn a_second_signal_ends_it_at_once() {
         assert_eq!(server.wait().code(), Some(1), "{first}, {second}");
         assert!(start.elapsed() < Duration::from_secs(2), "{:?}", start.elapsed());
     }
+}
+
+/// With `setsid` it has no terminal: nobody has hung up.
+#[test]
+fn without_a_terminal_a_hang_up_does_not_concern_it() {
+    let setsid = Command::new("setsid");
+    let mut server = Server::spawn(command_through(setsid).args(["--fixed", "--listen", "127.0.0.1:0"]));
+    for _ in 0..10 {
+        server.signal("HUP");
+        server.assert_alive();
+    }
+    server.signal("TERM");
+    assert_eq!(server.wait().code(), Some(0));
+}
+
+/// Runs the binary in a terminal, of script(1), hangs up on it, and says whether that ended it.
+fn ends_with_its_terminal(before: &str) -> Option<bool> {
+    let is_there =
+        |name: &str| run(Command::new("sh").args(["-c", &format!("command -v {name}")])).status.success();
+    if !is_there("script") || !is_there("nohup") {
+        return None;
+    }
+    let dir = temporary();
+    let (pid, out) = (dir.path().join("pid"), dir.path().join("out"));
+    let line = format!(
+        "echo $$ >{}; exec {before} {} --fixed --listen 127.0.0.1:0 >{}",
+        pid.display(),
+        command().get_program().display(),
+        out.display()
+    );
+    let mut script = Command::new("script");
+    script.args(["-q", "-c", &line, "/dev/null"]).stdin(Stdio::null()).stdout(Stdio::null());
+    let mut script = script.stderr(Stdio::null()).spawn().expect("script starts");
+    let end = Instant::now() + PATIENCE;
+    let read = |path: &Path| fs::read_to_string(path).unwrap_or_default();
+    while !read(&out).ends_with('\n') {
+        assert!(Instant::now() < end, "it does not start");
+        std::thread::sleep(Duration::from_millis(2));
+    }
+    let pid = read(&pid).trim().to_owned();
+    let kill = |signal: &str| run(Command::new("kill").args(["-s", signal, &pid])).status.success();
+    assert!(kill("HUP"));
+    let address = crate::server::address(&read(&out)).expect("an address");
+    // A connection that is let in after the signal was handled is answered, or nobody is let in.
+    let mut is_over = false;
+    for _ in 0..200 {
+        is_over = TcpStream::connect(address).is_err();
+        if is_over {
+            break;
+        }
+        std::thread::sleep(Duration::from_millis(2));
+    }
+    if !is_over {
+        Client::connect(address).assert_open();
+        assert!(kill("TERM"));
+    }
+    script.wait().expect("it is our child");
+    Some(is_over)
+}
+
+#[test]
+fn a_terminal_that_hangs_up_ends_it_unless_nohup_is_before_it() {
+    for (before, ends) in [("", true), ("nohup", false)] {
+        match ends_with_its_terminal(before) {
+            Some(ended) => assert_eq!(ended, ends, "{before:?}"),
+            None => return skip("a_terminal_that_hangs_up_ends_it", "there is no script or nohup"),
+        }
+    }
+}
+
+/// Signals that are ignored, as in proc_pid_status(5).
+#[test]
+fn a_broken_pipe_is_ignored() {
+    let server = Server::fixed(&[]);
+    let status = fs::read_to_string(format!("/proc/{}/status", server.pid())).expect("it is alive");
+    let ignored = status.lines().find_map(|line| line.strip_prefix("SigIgn:")).expect("a mask");
+    let ignored = u64::from_str_radix(ignored.trim(), 16).expect("a number");
+    assert_ne!(ignored & 1 << (13 - 1), 0, "SIGPIPE is number 13: {ignored:x}");
 }
 
 #[test]

@@ -51,6 +51,7 @@ fn line_of(server: &Server, mode: &str, root: Option<&Path>) -> Value {
     json!({
         "address": "127.0.0.1",
         "port": server.address.port(),
+        "listen": [format!("http://{}/", server.address)],
         "pid": server.pid(),
         "mode": mode,
         "root": root.map(Path::to_string_lossy),

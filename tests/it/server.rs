@@ -2,7 +2,7 @@
 
 use std::ffi::OsStr;
 use std::io::{BufRead, BufReader, Read, Write};
-use std::net::SocketAddr;
+use std::net::{Ipv4Addr, SocketAddr};
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::process::ExitStatusExt;
 use std::path::Path;
@@ -22,12 +22,19 @@ pub(crate) const QUIET: &str = "TARED_QUIET";
 /// A running tared. It is killed when it goes out of scope.
 pub(crate) struct Server {
     child: Killed,
-    /// The line that it printed when it was ready.
+    /// The line that it printed when it was ready, the first one of several.
     pub(crate) ready_line: String,
+    /// Those for further places.
+    pub(crate) more_lines: Vec<String>,
     /// What else it prints, once it has ended.
     printed: Option<JoinHandle<String>>,
-    /// Where it listens.
+    /// Where it listens; port 0 if its ready line names no port.
     pub(crate) address: SocketAddr,
+}
+
+/// The address in what ends in a URL.
+pub(crate) fn address(line: &str) -> Option<SocketAddr> {
+    line.trim_end().rsplit_once("http://")?.1.trim_end_matches('/').parse().ok()
 }
 
 impl Server {
@@ -53,23 +60,30 @@ impl Server {
 
     /// Starts `command`, which is [`command`] with more to it.
     pub(crate) fn spawn(command: &mut Command) -> Self {
-        let child = command.stdin(Stdio::null()).stdout(Stdio::piped()).spawn();
+        Self::spawn_with(command.stdin(Stdio::null()), 1)
+    }
+
+    /// The same with its own standard input, and with ready lines for `places`.
+    pub(crate) fn spawn_with(command: &mut Command, places: usize) -> Self {
+        let child = command.stdout(Stdio::piped()).spawn();
         let mut child = Killed(child.expect("the binary starts"));
         let stdout = child.0.stdout.take().expect("it was piped");
         let (sender, receiver) = mpsc::channel();
         let printed = std::thread::spawn(move || {
             let mut stdout = BufReader::new(stdout);
-            let mut line = String::new();
-            let _ = stdout.read_line(&mut line).map(|_| sender.send(line));
+            for _ in 0..places {
+                let mut line = String::new();
+                let _ = stdout.read_line(&mut line).map(|_| sender.send(line));
+            }
             // The rest is read to the end, so that the server never meets a closed pipe.
             let mut rest = String::new();
             stdout.read_to_string(&mut rest).map(|_| rest).unwrap_or_default()
         });
-        let ready_line = receiver.recv_timeout(PATIENCE).expect("a ready line within the bound");
-        let url = ready_line.trim_end().rsplit_once("http://").map(|(_, url)| url.trim_end_matches('/'));
-        let address = url.and_then(|url| url.parse().ok());
-        let address = address.unwrap_or_else(|| panic!("no address in {ready_line:?}"));
-        Self { child, ready_line, printed: Some(printed), address }
+        let ready_line = || receiver.recv_timeout(PATIENCE).expect("a ready line within the bound");
+        let (ready_line, more_lines) = (ready_line(), (1..places).map(|_| ready_line()).collect());
+        assert!(ready_line.starts_with("tared "), "{ready_line:?}");
+        let address = address(&ready_line).unwrap_or_else(|| (Ipv4Addr::UNSPECIFIED, 0).into());
+        Self { child, ready_line, more_lines, printed: Some(printed), address }
     }
 
     /// A new connection to it.
