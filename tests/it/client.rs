@@ -193,9 +193,12 @@ impl Client {
 
     fn receive(&mut self) -> io::Result<()> {
         let mut bytes = [0; 64 * 1024];
-        match self.stream.read(&mut bytes)? {
-            0 => Err(io::ErrorKind::UnexpectedEof.into()),
-            n => {
+        match self.stream.read(&mut bytes) {
+            // Where a read has a timeout, stopping and continuing this process interrupts it (signal(7)).
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => Ok(()),
+            Err(error) => Err(error),
+            Ok(0) => Err(io::ErrorKind::UnexpectedEof.into()),
+            Ok(n) => {
                 self.received.extend_from_slice(&bytes[..n]);
                 self.moved.1 += n as u64;
                 Ok(())
