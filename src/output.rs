@@ -3,6 +3,7 @@
 
 use std::fs::{self, File, OpenOptions, Permissions};
 use std::io::{self, Write};
+use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
@@ -60,6 +61,8 @@ fn kind(path: &Path) -> io::Result<Kind> {
         Ok(metadata) if metadata.is_file() => Ok(Kind::Replaceable(fs::canonicalize(path)?)),
         Ok(metadata) if metadata.is_dir() => Err(io::ErrorKind::IsADirectory.into()),
         Ok(_) => Ok(Kind::Special),
+        // No file can be given a name that ends in a slash.
+        Err(_) if path.as_os_str().as_bytes().ends_with(b"/") => Err(io::ErrorKind::IsADirectory.into()),
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Kind::Replaceable(path.to_owned())),
         Err(error) => Err(error),
     }

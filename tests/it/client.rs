@@ -13,6 +13,8 @@ pub(crate) struct Client {
     stream: TcpStream,
     /// Bytes received and not yet taken.
     received: Vec<u8>,
+    /// Bytes sent, and bytes received.
+    moved: (u64, u64),
 }
 
 /// A response: its head as text, and its body.
@@ -83,7 +85,7 @@ impl Client {
     fn of_any(stream: TcpStream) -> Self {
         stream.set_read_timeout(Some(PATIENCE)).expect("a timeout");
         stream.set_write_timeout(Some(PATIENCE)).expect("a timeout");
-        Self { stream, received: Vec::new() }
+        Self { stream, received: Vec::new(), moved: (0, 0) }
     }
 
     /// The socket.
@@ -93,11 +95,19 @@ impl Client {
 
     pub(crate) fn send(&mut self, bytes: impl AsRef<[u8]>) {
         self.stream.write_all(bytes.as_ref()).expect("it reads");
+        self.moved.0 += bytes.as_ref().len() as u64;
+    }
+
+    /// How many bytes were sent, and how many were received.
+    pub(crate) fn moved(&self) -> (u64, u64) {
+        self.moved
     }
 
     /// Sends, or tells that the server has closed.
     pub(crate) fn try_send(&mut self, bytes: impl AsRef<[u8]>) -> io::Result<()> {
-        self.stream.write_all(bytes.as_ref())
+        self.stream.write_all(bytes.as_ref())?;
+        self.moved.0 += bytes.as_ref().len() as u64;
+        Ok(())
     }
 
     /// Closes at once, with a reset.
@@ -164,7 +174,7 @@ impl Client {
 
     /// Reads to the end of the stream; an error, a reset among them, if it has none.
     pub(crate) fn rest(&mut self) -> io::Result<Vec<u8>> {
-        self.stream.read_to_end(&mut self.received)?;
+        self.moved.1 += self.stream.read_to_end(&mut self.received)? as u64;
         Ok(std::mem::take(&mut self.received))
     }
 
@@ -183,10 +193,14 @@ impl Client {
 
     fn receive(&mut self) -> io::Result<()> {
         let mut bytes = [0; 64 * 1024];
-        match self.stream.read(&mut bytes)? {
-            0 => Err(io::ErrorKind::UnexpectedEof.into()),
-            n => {
+        match self.stream.read(&mut bytes) {
+            // Where a read has a timeout, stopping and continuing this process interrupts it (signal(7)).
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => Ok(()),
+            Err(error) => Err(error),
+            Ok(0) => Err(io::ErrorKind::UnexpectedEof.into()),
+            Ok(n) => {
                 self.received.extend_from_slice(&bytes[..n]);
+                self.moved.1 += n as u64;
                 Ok(())
             }
         }

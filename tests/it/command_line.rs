@@ -14,7 +14,7 @@ use crate::server::{Server, command, fixtures, run, skip, temporary};
 pub(crate) const USAGE: i32 = 2;
 pub(crate) const REFUSED: i32 = 1;
 
-/// A refusal is one sentence on standard error, with every one of `parts` in it (option, value, cause)
+/// A refusal is one sentence on standard error and nothing on standard output, with every one of `parts` in it (option, value, cause)
 /// and, in parentheses at its end, what to try.
 #[track_caller]
 pub(crate) fn check_refusal(command: &mut Command, status: i32, parts: &[&str]) {
@@ -121,6 +121,67 @@ fn a_bad_value_of_another_option_is_refused() {
         check_usage(&args, &[option, &format!("'{value}'")]);
     }
     check_usage(&["--fixed", "--type", "text/plain\r\nX: y"], &["--type", "text/plain"]);
+}
+
+#[test]
+fn a_bad_measure_is_refused() {
+    for (option, values) in [
+        ("--duration", &["", "10", "-1s", "0s", "0ms", "abc", "s", "1000000y", "10 parsecs"][..]),
+        ("--max-requests", &["", "0", "-1", "x", "1k", "1.5", "99999999999999999999"]),
+        ("--report", &["", "xml", "JSON", "json "]),
+        ("--ready-fd", &["", "x", "0", "-1", "3.5", "99999999999"]),
+    ] {
+        for value in values {
+            let given = format!("{option}={value}");
+            check_usage(&["--fixed", "--listen=127.0.0.1:0", &given], &[option, &format!("'{value}'")]);
+        }
+    }
+}
+
+/// What is told about a run must have its place before the run begins; and nobody is told of one that does
+/// not begin.
+#[test]
+fn a_file_that_cannot_be_written_is_refused_before_anything_begins() {
+    let dir = temporary();
+    let missing = dir.path().join("missing/file");
+    let file = dir.path().join("file");
+    fs::write(&file, "").expect("it is ours");
+    let below_file = file.join("below");
+    // A name with a slash behind it can only be that of a directory.
+    let slash = dir.path().join("new/");
+    for option in ["--report-file", "--ready-file"] {
+        for (path, cause) in [
+            (&missing, "no such file or directory"),
+            (&dir.path().to_path_buf(), "is a directory"),
+            (&below_file, "not a directory"),
+            (&slash, "is a directory"),
+        ] {
+            let ready = dir.path().join("ready");
+            let mut command = command();
+            command.args(["--fixed", "--listen", "127.0.0.1:0", option]).arg(path);
+            if option != "--ready-file" {
+                command.arg("--ready-file").arg(&ready);
+            }
+            check_refusal(&mut command, REFUSED, &[option, path.to_str().expect("text"), cause]);
+            assert!(!ready.exists(), "somebody was told");
+        }
+    }
+    let left: Vec<_> = fs::read_dir(&dir).expect("it is ours").collect();
+    assert_eq!(left.len(), 1, "nothing is left behind: {left:?}");
+}
+
+#[test]
+fn a_directory_that_may_not_be_written_to_is_refused() {
+    let dir = temporary();
+    fs::set_permissions(dir.path(), PermissionsExt::from_mode(0o555)).expect("it is ours");
+    let path = dir.path().join("file");
+    for option in ["--report-file", "--ready-file"] {
+        let Some(mut command) = unprivileged() else {
+            return skip("a_directory_that_may_not_be_written_to_is_refused", NO_OTHER_USER);
+        };
+        command.args(["--fixed", "--listen", "127.0.0.1:0", option]).arg(&path);
+        check_refusal(&mut command, REFUSED, &[option, path.to_str().expect("text"), "permission denied"]);
+    }
 }
 
 #[test]
@@ -261,9 +322,11 @@ fn help_fits_80_columns_and_names_every_option_with_its_variable() {
         for line in help.lines() {
             assert!(line.chars().count() <= 80, "{line:?}");
         }
-        for name in
-            ["fixed", "listen", "unix-mode", "index", "header", "backlog", "body", "size", "status", "type"]
-        {
+        let names =
+            ["fixed", "listen", "unix-mode", "index", "header", "backlog", "body", "size", "status", "type"];
+        let measuring =
+            ["duration", "max-requests", "report", "report-file", "quiet", "meter", "ready-file", "ready-fd"];
+        for name in names.into_iter().chain(measuring) {
             assert!(help.contains(&format!("--{name}")), "--{name} is not in {help}");
             let variable = format!("TARED_{}", name.to_uppercase().replace('-', "_"));
             assert!(help.contains(&variable), "{variable} is not in {help}");
@@ -333,6 +396,10 @@ fn a_bad_variable_is_refused_by_its_option() {
         ("TARED_STATUS", "ok", "--status"),
         ("TARED_SIZE", "big", "--size"),
         ("TARED_BODY", r"\x", "--body"),
+        ("TARED_DURATION", "10", "--duration"),
+        ("TARED_MAX_REQUESTS", "0", "--max-requests"),
+        ("TARED_REPORT", "xml", "--report"),
+        ("TARED_READY_FD", "x", "--ready-fd"),
     ] {
         let mut command = command();
         check_refusal(command.arg("--fixed").env(variable, value), USAGE, &[option, value]);

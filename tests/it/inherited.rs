@@ -8,7 +8,7 @@ use std::process::{Command, Stdio};
 
 use crate::client::Client;
 use crate::command_line::{REFUSED, USAGE};
-use crate::server::{Server, address, command, fixtures, run, skip, temporary};
+use crate::server::{Server, address, command, fixtures, run, share_environment, skip, temporary};
 
 /// The binary with `socket` as its descriptor 3. It is handed over as the shell's standard input, so that
 /// nobody else who is started meanwhile has it too.
@@ -16,9 +16,7 @@ fn handed(socket: impl Into<OwnedFd>, variables: &str, args: &[&str]) -> Command
     let mut shell = Command::new("sh");
     shell.args(["-c", &format!("{variables} exec \"$0\" \"$@\" 3<&0 </dev/null")]);
     shell.arg(command().get_program()).args(args).stdin(socket.into());
-    for (name, _) in command().get_envs() {
-        shell.env_remove(name);
-    }
+    share_environment(&mut shell);
     shell
 }
 

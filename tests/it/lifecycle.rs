@@ -8,7 +8,7 @@ use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use crate::client::Client;
-use crate::server::{PATIENCE, Server, command, fixtures, run, skip, temporary};
+use crate::server::{PATIENCE, Server, command, command_through, fixtures, run, skip, temporary};
 
 /// Larger than what the kernel holds of a connection that is not read from.
 const LARGE: usize = 24 * 1024 * 1024;
@@ -179,7 +179,7 @@ fn two_hundred_connections_are_served_at_once() {
 
 /// Waits until nobody is let in any more.
 #[track_caller]
-fn until_refused(address: SocketAddr) {
+pub(crate) fn until_refused(address: SocketAddr) {
     let end = Instant::now() + PATIENCE;
     loop {
         match TcpStream::connect(address) {
@@ -261,9 +261,8 @@ fn a_second_signal_ends_it_at_once() {
 /// With `setsid` it has no terminal: nobody has hung up.
 #[test]
 fn without_a_terminal_a_hang_up_does_not_concern_it() {
-    let mut setsid = Command::new("setsid");
-    let mut server =
-        Server::spawn(setsid.arg(command().get_program()).args(["--fixed", "--listen", "127.0.0.1:0"]));
+    let setsid = Command::new("setsid");
+    let mut server = Server::spawn(command_through(setsid).args(["--fixed", "--listen", "127.0.0.1:0"]));
     for _ in 0..10 {
         server.signal("HUP");
         server.assert_alive();
@@ -369,12 +368,8 @@ fn as_process_1_it_heeds_signals() {
         return skip(TEST, "unshare cannot make a namespace of processes here");
     };
     for signal in ["INT", "TERM"] {
-        let binary = command();
-        let mut unshare = through(way);
-        for name in binary.get_envs().filter(|(_, value)| value.is_none()).map(|(name, _)| name) {
-            unshare.env_remove(name);
-        }
-        unshare.arg(binary.get_program()).args(["--listen", "127.0.0.1:0"]).arg(fixtures());
+        let mut unshare = command_through(through(way));
+        unshare.args(["--listen", "127.0.0.1:0"]).arg(fixtures());
         let mut server = Server::spawn(&mut unshare);
         server.connect().assert_open();
         let children = format!("/proc/{0}/task/{0}/children", server.pid());

@@ -3,7 +3,7 @@
 use std::os::unix::fs::MetadataExt;
 use std::process::Command;
 
-use crate::server::{command, run};
+use crate::server::{command, command_through, run};
 
 /// The binary, run by a user other than root: as we are, or as nobody. `None` if that cannot be had.
 pub(crate) fn unprivileged() -> Option<Command> {
@@ -21,12 +21,5 @@ fn as_nobody() -> Command {
     let mut through = Command::new("sh");
     // A missing setpriv is then an exit status and not a panic.
     through.args(["-c", "exec setpriv --reuid 65534 --regid 65534 --clear-groups -- \"$@\"", "sh"]);
-    through.arg(command().get_program());
-    for (name, value) in command().get_envs() {
-        match value {
-            Some(value) => through.env(name, value),
-            None => through.env_remove(name),
-        };
-    }
-    through
+    command_through(through)
 }

@@ -6,7 +6,7 @@ use std::net::{Ipv4Addr, SocketAddr};
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::process::ExitStatusExt;
 use std::path::Path;
-use std::process::{Child, Command, ExitStatus, Output, Stdio};
+use std::process::{Child, ChildStderr, Command, ExitStatus, Output, Stdio};
 use std::sync::mpsc;
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
@@ -15,6 +15,9 @@ use crate::client::Client;
 
 /// A bound on everything that is waited for; nothing takes nearly as long.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(20);
+
+/// The variable that keeps the report at the end back.
+pub(crate) const QUIET: &str = "TARED_QUIET";
 
 /// A running tared. It is killed when it goes out of scope.
 pub(crate) struct Server {
@@ -93,6 +96,11 @@ impl Server {
         self.child.0.id()
     }
 
+    /// Its standard error, if that is piped.
+    pub(crate) fn take_stderr(&mut self) -> ChildStderr {
+        self.child.0.stderr.take().expect("it is piped")
+    }
+
     /// What it printed behind the ready line, once it has ended.
     pub(crate) fn printed(&mut self) -> String {
         self.wait();
@@ -138,7 +146,8 @@ impl Drop for Killed {
     }
 }
 
-/// The binary, without any variable of ours in its environment.
+/// The binary, without any variable of ours in its environment but the one that keeps its report back:
+/// most tests ask for none.
 pub(crate) fn command() -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_tared"));
     for (name, _) in std::env::vars_os() {
@@ -146,7 +155,25 @@ pub(crate) fn command() -> Command {
             command.env_remove(name);
         }
     }
+    command.env(QUIET, "1");
     command
+}
+
+/// The binary as another program starts it, to which it is added here, in the same environment.
+pub(crate) fn command_through(mut outer: Command) -> Command {
+    share_environment(&mut outer);
+    outer.arg(command().get_program());
+    outer
+}
+
+/// Gives `outer` the environment of [`command`].
+pub(crate) fn share_environment(outer: &mut Command) {
+    for (name, value) in command().get_envs() {
+        match value {
+            Some(value) => outer.env(name, value),
+            None => outer.env_remove(name),
+        };
+    }
 }
 
 /// Runs `command` to its end; for command lines with which it does not serve. One that does is ended

@@ -5,7 +5,7 @@ use std::fs;
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-use crate::server::{PATIENCE, Server, command, run, temporary};
+use crate::server::{PATIENCE, Server, command_through, run, temporary};
 
 /// A server whose system calls are written down.
 pub(crate) struct Traced {
@@ -27,17 +27,21 @@ impl Traced {
         let mut traced = Command::new("strace");
         // -D: the server is our child and strace its companion, not the other way about.
         traced.args(["-D", "-s", "64", "-o"]).arg(dir.path().join("calls"));
-        let binary = command();
-        for name in binary.get_envs().filter(|(_, value)| value.is_none()).map(|(name, _)| name) {
-            traced.env_remove(name);
-        }
-        traced.arg(binary.get_program()).args(["--listen", "127.0.0.1:0"]).args(args.iter().map(OsStr::new));
+        let mut traced = command_through(traced);
+        traced.args(["--listen", "127.0.0.1:0"]).args(args.iter().map(OsStr::new));
         Some(Self { server: Server::spawn(&mut traced), dir })
     }
 
     /// The calls made after the one that received `from` and before the one that received `to`, once
     /// the server has ended.
-    pub(crate) fn calls_between(mut self, from: &str, to: &str) -> Vec<String> {
+    pub(crate) fn calls_between(self, from: &str, to: &str) -> Vec<String> {
+        let calls = self.calls();
+        let after = calls.lines().skip_while(|call| !call.contains(from)).skip(1);
+        after.take_while(|call| !call.contains(to)).map(str::to_owned).collect()
+    }
+
+    /// All calls, one a line, once the server has ended.
+    pub(crate) fn calls(mut self) -> String {
         self.server.signal("TERM");
         self.server.wait();
         let end = Instant::now() + PATIENCE;
@@ -45,8 +49,7 @@ impl Traced {
             // strace writes a call down when it is over, and this last.
             let calls = fs::read_to_string(self.dir.path().join("calls")).expect("strace writes it");
             if calls.contains("+++ exited") {
-                let after = calls.lines().skip_while(|call| !call.contains(from)).skip(1);
-                return after.take_while(|call| !call.contains(to)).map(str::to_owned).collect();
+                return calls;
             }
             std::thread::sleep(Duration::from_millis(2));
         }
