@@ -16,6 +16,7 @@ use crate::address::Address;
 use crate::failure::Failure;
 use crate::head::{Field, Status};
 use crate::mime;
+use crate::privilege::Named;
 use crate::server::LISTENERS_MAX;
 
 /// What tared is asked to do.
@@ -33,6 +34,8 @@ pub struct Settings {
     pub workers: usize,
     /// Whether each worker stays on a core of its own.
     pub pin: bool,
+    /// Whom to become before serving.
+    pub user: Option<Named>,
     /// Fields added to every successful response.
     pub fields: Vec<Field>,
     /// What to serve.
@@ -145,6 +148,10 @@ struct Typed {
     /// Keep worker k on the k-th core that is allowed
     #[arg(long, env = "TARED_PIN", value_parser = FalseyValueParser::new())]
     pin: bool,
+
+    /// User to become once it listens, and before it serves
+    #[arg(long, env = "TARED_USER", value_name = "NAME[:GROUP]")]
+    user: Option<String>,
 
     /// Response body; \n, \r, \t, \\ understood in TEXT [default: empty]
     #[arg(long, env = "TARED_BODY", value_name = "TEXT|@FILE", help_heading = "With --fixed")]
@@ -259,6 +266,7 @@ fn interpret(typed: Typed, matches: &ArgMatches) -> Result<Settings, Failure> {
         backlog: backlog(&typed.backlog)?,
         workers: workers(&typed.workers)?,
         pin: typed.pin,
+        user: typed.user.as_deref().map(Named::parse).transpose()?,
         fields: fields.iter().map(|text| field(text, is_directory)).collect::<Result<_, _>>()?,
         serve,
     })

@@ -13,6 +13,7 @@
 //! - [`bind`]: address → listening sockets
 //! - [`inherited`]: listening sockets that were handed down
 //! - [`socket_file`]: a unix socket's name in the file system
+//! - [`privilege`]: giving up root
 //! - [`signals`]: which of them end it
 //! - [`failure`]: one sentence and an exit status
 //!
@@ -80,6 +81,7 @@ pub mod open;
 pub mod outbox;
 pub mod plan;
 pub mod pool;
+pub mod privilege;
 pub mod range;
 pub mod refusal;
 pub mod representation;

@@ -6,7 +6,7 @@ use std::process::ExitCode;
 use tared::bind::backlog_cap;
 use tared::failure::Failure;
 use tared::server::Ended;
-use tared::{cli, inherited, workers};
+use tared::{cli, inherited, privilege, workers};
 
 fn main() -> ExitCode {
     let settings = match cli::settings(std::env::args_os()) {
@@ -39,6 +39,10 @@ fn main() -> ExitCode {
 
 /// What scripts wait for: a line for each place where it listens, all of them at once.
 fn announce(summary: &str, names: &[String]) {
+    if privilege::is_root() {
+        // Nobody may be reading the warnings; serving goes on.
+        let _ = writeln!(io::stderr(), "tared: serving as root (give it up with --user NAME)");
+    }
     let line = |name| format!("tared {} {summary} on {name}\n", env!("CARGO_PKG_VERSION"));
     let lines: String = names.iter().map(line).collect();
     let mut stdout = io::stdout().lock();

@@ -18,6 +18,7 @@ use crate::failure::{Failure, cause};
 use crate::inherited::Inherited;
 use crate::listener::Listener;
 use crate::open;
+use crate::privilege::{self, Identity, Named};
 use crate::server::{Ended, Server};
 use crate::signals;
 use crate::socket_file::Access;
@@ -43,7 +44,8 @@ pub fn serve(
     // come from a pipe.
     let settings = &open::read_body(settings.clone())?;
     let (_, summary) = open::site(settings, &Clock::start())?;
-    let access = Access { mode: settings.unix_mode, owner: None };
+    let user = settings.user.as_ref().map(Named::identity).transpose()?;
+    let access = Access { mode: settings.unix_mode, owner: user.as_ref().map(Identity::numbers) };
     let mut of_workers: Vec<Vec<Listener>> = (0..count).map(|_| Vec::new()).collect();
     let mut hand_out = |listeners: Vec<Listener>| {
         of_workers.iter_mut().zip(listeners).for_each(|(own, listener)| own.push(listener));
@@ -56,6 +58,12 @@ pub fn serve(
     for socket in inherited {
         hand_out(socket.listeners(count)?);
     }
+    // Before there is another thread: each would have to give up for itself.
+    if let Some(user) = &user {
+        user.assume()?;
+    }
+    privilege::renounce()?;
+
     let first = of_workers.remove(0);
     let names: Vec<String> = first.iter().map(|listener| listener.name().to_owned()).collect();
 
