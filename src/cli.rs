@@ -17,6 +17,7 @@ use crate::failure::Failure;
 use crate::head::{Field, Status};
 use crate::mime;
 use crate::privilege::Named;
+use crate::sandbox::Sandbox;
 use crate::server::LISTENERS_MAX;
 
 /// What tared is asked to do.
@@ -36,6 +37,8 @@ pub struct Settings {
     pub pin: bool,
     /// Whom to become before serving.
     pub user: Option<Named>,
+    /// Whether the kernel keeps it to reading the site.
+    pub sandbox: Sandbox,
     /// Fields added to every successful response.
     pub fields: Vec<Field>,
     /// What to serve.
@@ -153,6 +156,11 @@ struct Typed {
     #[arg(long, env = "TARED_USER", value_name = "NAME[:GROUP]")]
     user: Option<String>,
 
+    /// Let the kernel (Landlock) keep it to reading DIR: auto, where it can; on,
+    /// or do not serve; off
+    #[arg(long, env = "TARED_SANDBOX", value_name = "WHEN", default_value = "auto")]
+    sandbox: String,
+
     /// Response body; \n, \r, \t, \\ understood in TEXT [default: empty]
     #[arg(long, env = "TARED_BODY", value_name = "TEXT|@FILE", help_heading = "With --fixed")]
     body: Option<OsString>,
@@ -253,7 +261,7 @@ fn interpret(typed: Typed, matches: &ArgMatches) -> Result<Settings, Failure> {
     let addresses = addresses(&values(typed.listen, "listen", matches))?;
     let unix_mode = typed.unix_mode.as_deref().map(mode).transpose()?;
     if let Some(mode) = typed.unix_mode
-        && !addresses.iter().any(Address::is_unix)
+        && addresses.iter().all(|address| address.path().is_none())
     {
         return Err(Failure::usage(format!(
             "--unix-mode '{mode}' does not go without a unix socket (add --listen unix:/PATH)"
@@ -266,6 +274,7 @@ fn interpret(typed: Typed, matches: &ArgMatches) -> Result<Settings, Failure> {
         backlog: backlog(&typed.backlog)?,
         workers: workers(&typed.workers)?,
         pin: typed.pin,
+        sandbox: Sandbox::parse(&typed.sandbox)?,
         user: typed.user.as_deref().map(Named::parse).transpose()?,
         fields: fields.iter().map(|text| field(text, is_directory)).collect::<Result<_, _>>()?,
         serve,

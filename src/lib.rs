@@ -14,6 +14,7 @@
 //! - [`inherited`]: listening sockets that were handed down
 //! - [`socket_file`]: a unix socket's name in the file system
 //! - [`privilege`]: giving up root
+//! - [`sandbox`]: nothing but the site is read, and nothing written
 //! - [`signals`]: which of them end it
 //! - [`failure`]: one sentence and an exit status
 //!
@@ -86,6 +87,7 @@ pub mod range;
 pub mod refusal;
 pub mod representation;
 pub mod request;
+pub mod sandbox;
 pub mod server;
 pub mod signals;
 pub mod site;

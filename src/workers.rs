@@ -11,14 +11,16 @@ use std::thread;
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 use signal_hook::consts::SIGTERM;
 
+use crate::address::Address;
 use crate::bind;
-use crate::cli::Settings;
+use crate::cli::{Serve, Settings};
 use crate::clock::Clock;
 use crate::failure::{Failure, cause};
 use crate::inherited::Inherited;
 use crate::listener::Listener;
 use crate::open;
 use crate::privilege::{self, Identity, Named};
+use crate::sandbox::Bounds;
 use crate::server::{Ended, Server};
 use crate::signals;
 use crate::socket_file::Access;
@@ -39,6 +41,9 @@ pub fn serve(
     };
     let cpus = if settings.pin { allowed_cpus()? } else { Vec::new() };
     let cpu_of = |index: usize| (!cpus.is_empty()).then(|| cpus[index % cpus.len()]);
+
+    // While the terminal can still be opened: the sandbox would not let us.
+    let signals = signals::ending().map_err(|error| system("cannot handle signals", &error))?;
 
     // What is wrong with the site is said before anything listens, and a body is read only once: it may
     // come from a pipe.
@@ -63,11 +68,11 @@ pub fn serve(
         user.assume()?;
     }
     privilege::renounce()?;
+    settings.sandbox.enter(bounds(settings))?;
 
     let first = of_workers.remove(0);
     let names: Vec<String> = first.iter().map(|listener| listener.name().to_owned()).collect();
 
-    let signals = signals::ending().map_err(|error| system("cannot handle signals", &error))?;
     let all_started = Arc::new(Barrier::new(count));
     let (reports, started) = mpsc::channel();
     let mut others = Vec::new();
@@ -103,6 +108,16 @@ pub fn serve(
         }
     }
     ended
+}
+
+/// What serving as `settings` say takes.
+fn bounds(settings: &Settings) -> Bounds<'_> {
+    let readable = match &settings.serve {
+        Serve::Directory { path, .. } => vec![path.as_path()],
+        Serve::Fixed { .. } => Vec::new(),
+    };
+    let removable = settings.addresses.iter().filter_map(Address::path).collect();
+    Bounds { readable, writable: Vec::new(), removable }
 }
 
 /// Makes this thread a worker.

@@ -266,6 +266,7 @@ fn help_fits_80_columns_and_names_every_option_with_its_variable() {
             "listen",
             "unix-mode",
             "user",
+            "sandbox",
             "index",
             "header",
             "backlog",

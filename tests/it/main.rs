@@ -20,6 +20,7 @@ mod pipelining;
 mod privilege;
 mod ranges;
 mod restart;
+mod sandbox;
 mod server;
 mod system_calls;
 mod trace;

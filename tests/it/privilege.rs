@@ -62,25 +62,19 @@ fn root_is_given_up_by_every_thread_and_for_good() {
     if !we_are_root() {
         return skip("root_is_given_up_by_every_thread_and_for_good", NO_ROOT);
     }
-    for (user, uid, groups) in
-        [(NOBODY, 65534, Some("65534")), ("nobody", 65534, None), ("65534", 65534, None)]
-    {
+    for user in [NOBODY, "nobody", "65534"] {
         let dir = fixtures();
         let args = ["--user", user, "--workers", "3", "--listen", "127.0.0.1:0", dir.to_str().expect("text")];
         let stderr = tempfile::NamedTempFile::new().expect("a file");
         let said = stderr.reopen().expect("it is ours");
         let server = Server::spawn(command().args(args).stderr(said));
-        assert_eq!(of_threads(&server, "Uid"), [format!("{uid} {uid} {uid} {uid}").as_str(); 3], "{user}");
+        assert_eq!(of_threads(&server, "Uid"), ["65534 65534 65534 65534"; 3], "{user}");
         assert_eq!(of_threads(&server, "NoNewPrivs"), ["1"; 3]);
         for gids in of_threads(&server, "Gid") {
             assert!(gids.split(' ').all(|gid| gid != "0"), "{user}: {gids}");
         }
         for own in of_threads(&server, "Groups") {
             assert!(own.split(' ').all(|gid| gid != "0"), "{user}: {own}");
-            assert!(
-                groups.is_none_or(|groups| groups == own || user != NOBODY || own.contains(groups)),
-                "{own}"
-            );
         }
         for sets in ["CapPrm", "CapEff", "CapInh", "CapAmb"] {
             assert_eq!(of_threads(&server, sets), ["0000000000000000"; 3], "{user}: {sets}");
