@@ -18,7 +18,6 @@ use crate::head::{Field, Status};
 use crate::mime;
 use crate::privilege::Named;
 use crate::sandbox::Sandbox;
-use crate::server::LISTENERS_MAX;
 
 /// What tared is asked to do.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -290,13 +289,8 @@ fn values(values: Vec<String>, id: &str, matches: &ArgMatches) -> Vec<String> {
 }
 
 fn addresses(texts: &[String]) -> Result<Vec<Address>, Failure> {
-    let last = texts.last().map_or("", String::as_str);
-    let refuse = |cause: &str, way: &str| Failure::usage(format!("--listen '{last}': {cause} ({way})"));
     if texts.is_empty() {
-        return Err(refuse("this is no address", "try --listen 127.0.0.1:8080"));
-    }
-    if texts.len() > LISTENERS_MAX {
-        return Err(refuse(&format!("these are more than {LISTENERS_MAX} addresses"), "leave some out"));
+        return Err(Failure::usage("--listen '': this is no address (try --listen 127.0.0.1:8080)"));
     }
     let mut addresses = Vec::with_capacity(texts.len());
     for text in texts {

@@ -21,12 +21,12 @@ use crate::listener::Listener;
 use crate::open;
 use crate::privilege::{self, Identity, Named};
 use crate::sandbox::Bounds;
-use crate::server::{Ended, Server};
+use crate::server::{Ended, LISTENERS_MAX, Server};
 use crate::signals;
 use crate::socket_file::Access;
 
-/// Serves as `settings` say, also at the sockets that are `inherited`, until a signal ends it. When every worker accepts connections, `ready` is
-/// told what is served and at which URLs.
+/// Serves as `settings` say, also at the sockets that are `inherited`, until a signal ends it. When every
+/// worker accepts connections, `ready` is told what is served and at which URLs.
 ///
 /// # Errors
 /// A sentence about what could not be had at start, or about a worker whose waiting failed.
@@ -63,6 +63,13 @@ pub fn serve(
     for socket in inherited {
         hand_out(socket.listeners(count)?);
     }
+    let places = of_workers[0].len();
+    if places > LISTENERS_MAX {
+        return Err(Failure::refused(format!(
+            "cannot listen at {places} places: {LISTENERS_MAX} are the most (leave some out)"
+        )));
+    }
+
     // Before there is another thread: each would have to give up for itself.
     if let Some(user) = &user {
         user.assume()?;
