@@ -1,6 +1,6 @@
 //! Where to listen, as it is typed.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use crate::failure::Failure;
 
@@ -69,9 +69,12 @@ impl Address {
         }
     }
 
-    /// Whether it is a socket with a name in the file system.
-    pub fn is_unix(&self) -> bool {
-        matches!(self, Self::Unix(_))
+    /// Its name in the file system, if it has one.
+    pub fn path(&self) -> Option<&Path> {
+        match self {
+            Self::Tcp(..) => None,
+            Self::Unix(path) => Some(path),
+        }
     }
 
     /// Whether it is another one each time.

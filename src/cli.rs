@@ -20,7 +20,8 @@ use crate::failure::Failure;
 use crate::files::Keeping;
 use crate::head::{Field, Status};
 use crate::mime;
-use crate::server::LISTENERS_MAX;
+use crate::privilege::Named;
+use crate::sandbox::Sandbox;
 
 /// What tared is asked to do.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -37,6 +38,10 @@ pub struct Settings {
     pub workers: usize,
     /// Whether each worker stays on a core of its own.
     pub pin: bool,
+    /// Whom to become before serving.
+    pub user: Option<Named>,
+    /// Whether the kernel keeps it to reading the site.
+    pub sandbox: Sandbox,
     /// Fields added to every successful response.
     pub fields: Vec<Field>,
     /// What to serve.
@@ -191,6 +196,15 @@ struct Typed {
     /// Keep worker k on the k-th core that is allowed
     #[arg(long, env = "TARED_PIN", value_parser = FalseyValueParser::new())]
     pin: bool,
+
+    /// User to become once it listens, and before it serves
+    #[arg(long, env = "TARED_USER", value_name = "NAME[:GROUP]")]
+    user: Option<String>,
+
+    /// Let the kernel (Landlock) keep it to reading DIR: auto, where it can; on,
+    /// or do not serve; off
+    #[arg(long, env = "TARED_SANDBOX", value_name = "WHEN", default_value = "auto")]
+    sandbox: String,
 
     /// Response body; \n, \r, \t, \\ understood in TEXT [default: empty]
     #[arg(long, env = "TARED_BODY", value_name = "TEXT|@FILE", help_heading = "With --fixed")]
@@ -418,7 +432,7 @@ fn interpret(typed: Typed, matches: &ArgMatches) -> Result<Settings, Failure> {
     let addresses = addresses(&values(typed.listen, "listen", matches))?;
     let unix_mode = typed.unix_mode.as_deref().map(mode).transpose()?;
     if let Some(mode) = typed.unix_mode
-        && !addresses.iter().any(Address::is_unix)
+        && addresses.iter().all(|address| address.path().is_none())
     {
         return Err(Failure::usage(format!(
             "--unix-mode '{mode}' does not go without a unix socket (add --listen unix:/PATH)"
@@ -431,6 +445,8 @@ fn interpret(typed: Typed, matches: &ArgMatches) -> Result<Settings, Failure> {
         backlog: backlog(&typed.backlog)?,
         workers: workers(&typed.workers)?,
         pin: typed.pin,
+        sandbox: Sandbox::parse(&typed.sandbox)?,
+        user: typed.user.as_deref().map(Named::parse).transpose()?,
         fields: fields.iter().map(|text| field(text, is_directory)).collect::<Result<_, _>>()?,
         serve,
         max_connections: typed
@@ -472,13 +488,8 @@ fn values(values: Vec<String>, id: &str, matches: &ArgMatches) -> Vec<String> {
 }
 
 fn addresses(texts: &[String]) -> Result<Vec<Address>, Failure> {
-    let last = texts.last().map_or("", String::as_str);
-    let refuse = |cause: &str, way: &str| Failure::usage(format!("--listen '{last}': {cause} ({way})"));
     if texts.is_empty() {
-        return Err(refuse("this is no address", "try --listen 127.0.0.1:8080"));
-    }
-    if texts.len() > LISTENERS_MAX {
-        return Err(refuse(&format!("these are more than {LISTENERS_MAX} addresses"), "leave some out"));
+        return Err(Failure::usage("--listen '': this is no address (try --listen 127.0.0.1:8080)"));
     }
     let mut addresses = Vec::with_capacity(texts.len());
     for text in texts {

@@ -13,6 +13,8 @@
 //! - [`bind`]: address → listening sockets
 //! - [`inherited`]: listening sockets that were handed down
 //! - [`socket_file`]: a unix socket's name in the file system
+//! - [`privilege`]: giving up root
+//! - [`sandbox`]: nothing but the site is read, and nothing written
 //! - [`ready`]: telling that connections are accepted
 //! - [`signals`]: which of them end it
 //! - [`failure`]: one sentence and an exit status
@@ -98,6 +100,7 @@ pub mod outbox;
 pub mod output;
 pub mod plan;
 pub mod pool;
+pub mod privilege;
 pub mod range;
 pub mod ready;
 pub mod refusal;
@@ -105,6 +108,7 @@ pub mod report;
 pub mod reporter;
 pub mod representation;
 pub mod request;
+pub mod sandbox;
 pub mod server;
 pub mod signals;
 pub mod site;

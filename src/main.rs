@@ -8,7 +8,7 @@ use tared::cli::Settings;
 use tared::failure::Failure;
 use tared::ready::Heralds;
 use tared::server::Ended;
-use tared::{cli, inherited, workers};
+use tared::{cli, inherited, privilege, workers};
 
 fn main() -> ExitCode {
     let settings = match cli::settings(std::env::args_os()) {
@@ -39,7 +39,13 @@ fn serve(settings: &Settings) -> Result<Ended, Failure> {
     // Both before any descriptor is opened that is not theirs.
     let inherited = inherited::take()?;
     let heralds = Heralds::new(settings.ready_file.clone(), settings.ready_fd)?;
-    workers::serve(settings, inherited, |ready| heralds.tell(ready))
+    workers::serve(settings, inherited, |ready| {
+        if privilege::is_root() {
+            // Nobody may be reading the warnings; serving goes on.
+            let _ = writeln!(io::stderr(), "tared: serving as root (give it up with --user NAME)");
+        }
+        heralds.tell(ready)
+    })
 }
 
 fn fail(failure: &Failure) -> ExitCode {

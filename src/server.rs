@@ -120,7 +120,7 @@ struct Client {
 #[derive(Debug)]
 pub struct Server {
     poll: Poll,
-    /// None when the server ends.
+    /// Empty when the server ends.
     listeners: Vec<Listener>,
     stop: UnixStream,
     stops: usize,

@@ -33,8 +33,8 @@ pub struct SocketFile {
 ///
 /// # Errors
 /// `EADDRINUSE` if somebody listens there, a sentence if something else is there, and what bind(2),
-/// chown(2) and chmod(2) say. Two programs that start in the same instant may both find the file of a third one
-/// left behind, and the later one then takes the name.
+/// chown(2) and chmod(2) say. Two programs that start in the same instant may both find the file of a
+/// third one left behind, and the later one then takes the name.
 pub fn bind(path: &Path, access: Access) -> io::Result<(Socket, SocketFile)> {
     let socket = Socket::new(Domain::UNIX, Type::STREAM, None)?;
     socket.set_nonblocking(true)?;

@@ -5,6 +5,7 @@
 //! with one, which is the default, there is no other.
 
 use std::io;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Barrier, mpsc};
 use std::thread;
@@ -13,20 +14,23 @@ use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use rustix::thread::{CpuSet, sched_setaffinity};
 use signal_hook::consts::{SIGTERM, SIGUSR1};
 
+use crate::address::Address;
 use crate::bind;
 use crate::board::Board;
 use crate::budget::Budget;
-use crate::cli::Settings;
+use crate::cli::{Serve, Settings};
 use crate::clock::Clock;
 use crate::environment::allowed_cpus;
 use crate::failure::{Failure, cause};
 use crate::inherited::Inherited;
 use crate::listener::Listener;
 use crate::open;
+use crate::privilege::{self, Identity, Named};
 use crate::ready::Ready;
 use crate::report::Snapshot;
 use crate::reporter::Reporter;
-use crate::server::{Ended, Limits, Occasion, Orders, Server};
+use crate::sandbox::Bounds;
+use crate::server::{Ended, LISTENERS_MAX, Limits, Occasion, Orders, Server};
 use crate::signals;
 use crate::socket_file::Access;
 
@@ -60,11 +64,15 @@ pub fn serve(
     };
     let cpu_of = |index: usize| (!cpus.is_empty()).then(|| cpus[index % cpus.len()]);
 
+    // While the terminal can still be opened: the sandbox would not let us.
+    let signals = signals::ending().map_err(|error| system("cannot handle signals", &error))?;
+
     // What is wrong with the site is said before anything listens, and a body is read only once: it may
     // come from a pipe.
     let settings = &open::read_body(settings.clone())?;
     let (_, summary) = open::site(settings, &Clock::start())?;
-    let access = Access { mode: settings.unix_mode, owner: None };
+    let user = settings.user.as_ref().map(Named::identity).transpose()?;
+    let access = Access { mode: settings.unix_mode, owner: user.as_ref().map(Identity::numbers) };
     let mut of_workers: Vec<Vec<Listener>> = (0..count).map(|_| Vec::new()).collect();
     let mut hand_out = |listeners: Vec<Listener>| {
         of_workers.iter_mut().zip(listeners).for_each(|(own, listener)| own.push(listener));
@@ -77,6 +85,20 @@ pub fn serve(
     for socket in inherited {
         hand_out(socket.listeners(count)?);
     }
+    let places = of_workers[0].len();
+    if places > LISTENERS_MAX {
+        return Err(Failure::refused(format!(
+            "cannot listen at {places} places: {LISTENERS_MAX} are the most (leave some out)"
+        )));
+    }
+
+    // Before there is another thread: each would have to give up for itself.
+    if let Some(user) = &user {
+        user.assume()?;
+    }
+    privilege::renounce()?;
+    settings.sandbox.enter(bounds(settings))?;
+
     let first = of_workers.remove(0);
     let names: Vec<String> = first.iter().map(|listener| listener.name().to_owned()).collect();
     let address = first.iter().find_map(Listener::address);
@@ -92,7 +114,6 @@ pub fn serve(
         grace: settings.grace,
     };
 
-    let signals = signals::ending().map_err(|error| system("cannot handle signals", &error))?;
     let all_started = Arc::new(Barrier::new(count));
     let (reports, started) = mpsc::channel();
     let mut others = Vec::new();
@@ -154,6 +175,19 @@ fn raise_descriptors() -> u64 {
     let raised = Rlimit { current: maximum, maximum };
     let allowed = if setrlimit(Resource::Nofile, raised).is_ok() { maximum } else { current };
     allowed.unwrap_or(u64::MAX)
+}
+
+/// What serving as `settings` say takes; the kernel's part of a report stands in /proc.
+fn bounds(settings: &Settings) -> Bounds<'_> {
+    let readable = match &settings.serve {
+        Serve::Directory { path, .. } => vec![path.as_path()],
+        Serve::Fixed { .. } => Vec::new(),
+    };
+    let readable = readable.into_iter().chain([Path::new("/proc")]).collect();
+    let writable = [&settings.report_file, &settings.ready_file].into_iter().flatten();
+    let writable = writable.map(PathBuf::as_path).collect();
+    let removable = settings.addresses.iter().filter_map(Address::path).collect();
+    Bounds { readable, writable, removable }
 }
 
 /// Makes this thread a worker.

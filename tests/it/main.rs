@@ -26,6 +26,7 @@ mod ready;
 mod report;
 mod reported;
 mod restart;
+mod sandbox;
 mod schema;
 mod server;
 mod system_calls;
