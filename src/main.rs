@@ -40,11 +40,12 @@ fn serve(settings: &Settings) -> Result<Ended, Failure> {
     let inherited = inherited::take()?;
     let heralds = Heralds::new(settings.ready_file.clone(), settings.ready_fd)?;
     workers::serve(settings, inherited, |ready| {
+        heralds.tell(ready)?;
         if privilege::is_root() {
             // Nobody may be reading the warnings; serving goes on.
             let _ = writeln!(io::stderr(), "tared: serving as root (give it up with --user NAME)");
         }
-        heralds.tell(ready)
+        Ok(())
     })
 }
 

@@ -1,10 +1,10 @@
 //! Text that leaves the program beside the responses: into a file, whole or not at all, or to standard
 //! error.
 
-use std::fs::{self, File, OpenOptions, Permissions};
+use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};
 use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::PermissionsExt;
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -68,11 +68,13 @@ fn kind(path: &Path) -> io::Result<Kind> {
     }
 }
 
-/// A new file in the directory of `path`, which is removed again unless it is given its name.
+/// A new file in the directory of `path`, which is removed again unless it is given its name. It is
+/// opened for writing alone: the sandbox lets nobody read there.
 fn beside(path: &Path) -> io::Result<tempfile::NamedTempFile> {
     let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
     // What the umask leaves of it, as for any other file.
-    tempfile::Builder::new().prefix(".tared-").permissions(Permissions::from_mode(0o666)).tempfile_in(parent)
+    let create = |path: &Path| OpenOptions::new().write(true).create_new(true).mode(0o666).open(path);
+    tempfile::Builder::new().prefix(".tared-").make_in(parent, create)
 }
 
 fn open(path: &Path) -> io::Result<File> {

@@ -8,8 +8,8 @@ use std::os::unix::fs::PermissionsExt;
 use std::process::{Command, Output};
 
 use crate::client::Client;
-use crate::privilege::{NO_OTHER_USER, ROOT_WARNING, unprivileged};
-use crate::server::{Server, command, fixtures, run, skip, temporary};
+use crate::privilege::{NO_OTHER_USER, unprivileged};
+use crate::server::{Server, command, fixtures, run, skip, temporary, unwarned};
 
 pub(crate) const USAGE: i32 = 2;
 pub(crate) const REFUSED: i32 = 1;
@@ -522,7 +522,7 @@ fn a_backlog_that_the_kernel_caps_is_said_so() {
         let server = Server::spawn(command().args(args).stderr(stderr));
         server.connect().assert_open();
         let said = fs::read_to_string(dir.path().join("stderr")).expect("it is ours");
-        let said: String = said.split_inclusive('\n').filter(|line| *line != ROOT_WARNING).collect();
+        let said = unwarned(&said);
         let says = |part: &str| said.contains(part);
         assert_eq!(says("--backlog") && says(&backlog) && says(&cap.to_string()), is_said, "{said:?}");
         assert_eq!(said.is_empty(), !is_said, "{said:?}");

@@ -5,6 +5,7 @@ use std::process::{Command, Stdio};
 use std::sync::mpsc::{self, Receiver};
 use std::time::Duration;
 
+use crate::privilege::ROOT_WARNING;
 use crate::server::{PATIENCE, QUIET, Server, command, run, share_environment, skip};
 
 /// The lines that a metered server says.
@@ -15,7 +16,9 @@ fn metered(args: &[&str]) -> (Server, Receiver<String>) {
     let stderr = BufReader::new(server.take_stderr());
     let (sender, receiver) = mpsc::channel();
     std::thread::spawn(move || {
-        for line in stderr.lines() {
+        let lines =
+            stderr.lines().filter(|line| !line.as_ref().is_ok_and(|line| *line == ROOT_WARNING.trim_end()));
+        for line in lines {
             if line.map(|line| sender.send(line)).is_err() {
                 return;
             }

@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 
 use crate::command_line::{REFUSED, check_refusal};
 use crate::reported::parse;
-use crate::server::{PATIENCE, QUIET, Server, command, command_through, fixtures, temporary};
+use crate::server::{PATIENCE, QUIET, Server, command, command_through, fixtures, temporary, unwarned};
 
 /// The binary, with descriptors as the shell's `redirections` say.
 fn with(redirections: &str) -> Command {
@@ -29,7 +29,7 @@ fn all_of(mut reader: impl Read + Send + 'static) -> String {
         let mut text = String::new();
         let _ = reader.read_to_string(&mut text).map(|_| sender.send(text));
     });
-    receiver.recv_timeout(PATIENCE).expect("it comes to an end")
+    unwarned(&receiver.recv_timeout(PATIENCE).expect("it comes to an end"))
 }
 
 /// What the file `path` says as soon as it is there: it is put there by its name, and so whole at once.

@@ -10,7 +10,7 @@ use serde_json::Value;
 
 use crate::client::Client;
 use crate::reported::{Reported, at, count, number, parse};
-use crate::server::{PATIENCE, QUIET, Server, command, temporary};
+use crate::server::{PATIENCE, QUIET, Server, command, temporary, unwarned};
 
 /// Every count that does not depend on how fast somebody was. What a test does not name is zero.
 const COUNTS: [&str; 35] = [
@@ -746,7 +746,7 @@ fn speaking(dir: &Path, args: &[&str]) -> Server {
 }
 
 fn said(dir: &Path) -> String {
-    fs::read_to_string(dir.join("stderr")).expect("it is ours")
+    unwarned(&fs::read_to_string(dir.join("stderr")).expect("it is ours"))
 }
 
 #[test]

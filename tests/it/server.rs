@@ -12,6 +12,7 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use crate::client::Client;
+use crate::privilege::ROOT_WARNING;
 
 /// A bound on everything that is waited for; nothing takes nearly as long.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(20);
@@ -194,6 +195,11 @@ pub(crate) fn temporary() -> tempfile::TempDir {
     let dir = tempfile::tempdir().expect("a temporary directory");
     std::fs::set_permissions(dir.path(), PermissionsExt::from_mode(0o755)).expect("it is ours");
     dir
+}
+
+/// What is said on standard error, without what is said to root.
+pub(crate) fn unwarned(said: &str) -> String {
+    said.split_inclusive('\n').filter(|line| *line != ROOT_WARNING).collect()
 }
 
 /// Says why a test does not run here; past the test harness, which keeps back what is printed.
