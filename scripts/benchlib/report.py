@@ -53,8 +53,8 @@ class Report:
             return None
         apart = [abs(run.account.cpu_s / run.clocks_s - 1) for run in runs]
         return (
-            f"tared's own CPU time and that of the kernel's clocks, in {len(runs)} runs: {statistics.median(apart):.2%} "
-            f"apart, {max(apart):.2%} at the most"
+            f"tared's own CPU time and that of the kernel's clocks, in {len(runs)} runs: "
+            f"{statistics.median(apart):.2%} apart, {max(apart):.2%} at the most"
         )
 
     @property
@@ -219,8 +219,8 @@ def explain(report: Report) -> str:
         f"{rounds}; × floor, the better one where there are two, is taken within each round. CPU is user + sys of "
         "the server, all threads and children: as tared's own report says it of itself, held to the kernel's clocks, "
         "and as those say it of the others; by the requests that the client counted, for all alike. Client µs is the "
-        "client's CPU for the same: on loopback a large file costs who receives it, too. Sleeps is how often it went to wait, per request: a server that "
-        "falls behind takes several requests at a time, and each is cheaper. Busy is CPU time by wall time; the "
+        "client's CPU for the same: on loopback a large file costs who receives it, too. Sleeps is how often the "
+        "server went to wait, per request: one that falls behind takes several at a time, and each is cheaper. Busy is CPU time by wall time; the "
         "bottleneck is who was busy for at least 90 %: where it is the client, the figure per second is the "
         "client's. Others is the share of both CPUs that went to neither; from 5 % on the run counts as disturbed. "
         "Below a table stands tared's own verdict on all of its runs there."

@@ -158,7 +158,8 @@ def line_of(chain: Chain, load: Load) -> Line:
 
 
 def table(lines: list[Line]) -> str:
-    figures = ["requests/s", "ms", "proxy µs", "upstream µs", "of it upstream", "client µs", "bottleneck", "arrived", "bodies"]
+    figures = ["requests/s", "ms", "proxy µs", "upstream µs", "of it upstream", "client µs", "bottleneck"]
+    figures += ["arrived", "bodies"]
     rendered = header(["client", "in front", "upstream"], figures)
     for each in lines:
         names = ["ab -k" if each.keeps_alive else "ab", each.front, each.upstream]
@@ -188,8 +189,8 @@ NOTES = (
     "CPU is of one request, user and system; medians of all rounds (lowest–highest). Proxy and upstream share one CPU, "
     "ab has another; of what the two spend, `of it upstream` is the upstream's share. `kept upstream` shares "
     "kept connections behind the proxy among all clients; HAProxy by itself does so from a client's second request on. "
-    "`Arrived` is how many of all requests tared says that it answered. The bodies are compared byte by byte before, and by "
-    "their length in each of the requests."
+    "`Arrived` is how many of all requests tared says that it answered. The bodies are "
+    "compared byte by byte before, and by their length in each of the requests."
 )
 
 
