@@ -10,6 +10,7 @@ peers      the others, each as its makers would set it up for this
 gate       each server's answer, checked once before it is measured
 loads      the clients: what seven load tools are told, and a crowd of idle connections
 claims     what load tools say happened
+reports    what tared says of itself, held to the kernel's clocks
 trials     one client against one server, and what each spent
 rows       what is asked of whom, and the bar
 rounds     A B A B, and the CPU time of it

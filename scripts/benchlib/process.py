@@ -35,6 +35,7 @@ class Server:
     log: pathlib.Path  # its stdout and stderr
     command: list[str]
     url: str
+    report: pathlib.Path | None = None  # where it puts one when SIGUSR1 asks
 
 
 @dataclasses.dataclass

@@ -9,6 +9,7 @@ import statistics
 from .console import Refusal
 from .figures import Figure
 from .places import CACHE, REPOSITORY
+from .reports import verdict_on
 from .rounds import RowResult, Run
 from .rows import Row
 from .verdicts import DISTURBED_SHARE, Verdict, bottleneck, cheapest, clean_runs, floor_of, judge, median_cpu_us
@@ -42,6 +43,18 @@ class Report:
             return None
         return (
             f"in {count} of {len(runs)} runs strangers took {DISTURBED_SHARE:.0%} or more of our CPUs: not to be quoted"
+        )
+
+    @property
+    def agreement(self) -> str | None:
+        """How far a server's own figures are from those of the kernel, which hold for everybody."""
+        runs = [run for _, result in self.rows for run in result.runs if run.account and run.clocks_s]
+        if not runs:
+            return None
+        apart = [abs(run.account.cpu_s / run.clocks_s - 1) for run in runs]
+        return (
+            f"tared's own CPU time and that of the kernel's clocks, in {len(runs)} runs: "
+            f"{statistics.median(apart):.2%} apart, {max(apart):.2%} at the most"
         )
 
     @property
@@ -143,6 +156,7 @@ FIGURE_COLUMNS = [
     "sleeps",
     "per second",
     "server busy",
+    "client µs",
     "client busy",
     "others",
     "bottleneck",
@@ -160,8 +174,24 @@ def render_row(row: Row, result: RowResult) -> list[str]:
             cells = render_runs(runs, beneath) if runs else ["failed"] + [NONE] * (len(FIGURE_COLUMNS) - 1)
             lines.append(line([load.name, server, *cells]))
     unit = "GiB" if row.per_bytes else "request"
-    absent = [f"- {name} is left out: {why}" for name, why in result.absent.items()]
-    return [f"### {row.id}: {row.title}, per {unit}", "\n".join(lines), *(["\n".join(absent)] if absent else [])]
+    notes = [f"- {name} is left out: {why}" for name, why in result.absent.items()]
+    notes += [f"- {sentence}" for sentence in accounts_of(result.runs)]
+    return [f"### {row.id}: {row.title}, per {unit}", "\n".join(lines), *(["\n".join(notes)] if notes else [])]
+
+
+def accounts_of(runs: list[Run]) -> list[str]:
+    """What servers say of themselves on a row, beside what the clients counted."""
+    by_server: dict[str, list[Run]] = {}
+    for run in runs:
+        if run.account:
+            by_server.setdefault(run.contender, []).append(run)
+    return [account_of(server, of_server) for server, of_server in by_server.items()]
+
+
+def account_of(server: str, runs: list[Run]) -> str:
+    counted, answered = sum(run.account.requests for run in runs), sum(run.answered for run in runs)
+    verdict = verdict_on(runs[-1].account, sum(run.elapsed_s for run in runs))
+    return f"{server}, of {counted:,} requests as it counted them, {answered:,} as the client did: {verdict}"
 
 
 def render_runs(runs: list[Run], beneath: list[Run]) -> list[str]:
@@ -174,6 +204,7 @@ def render_runs(runs: list[Run], beneath: list[Run]) -> list[str]:
         significant(statistics.median(run.sleeps_per_request for run in runs)),
         significant(statistics.median(run.requests_per_s for run in runs)),
         f"{statistics.median(run.server_busy for run in runs):.0%}",
+        significant(statistics.median(run.client_us for run in runs)),
         f"{statistics.median(run.client_busy for run in runs):.0%}",
         f"{statistics.median(run.others_busy for run in runs):.0%}",
         bottleneck(runs),
@@ -186,10 +217,13 @@ def explain(report: Report) -> str:
         rounds = f"{report.rounds} rounds, too few to quote" if report.rounds > 1 else "One round, too few to quote"
     return (
         f"{rounds}; × floor, the better one where there are two, is taken within each round. CPU is user + sys of "
-        "the server, all threads and children. Sleeps is how often it went to wait, per request: a server that "
-        "falls behind takes several requests at a time, and each is cheaper. Busy is CPU time by wall time; the "
+        "the server, all threads and children: as tared's own report says it of itself, held to the kernel's clocks, "
+        "and as those say it of the others; by the requests that the client counted, for all alike. Client µs is the "
+        "client's CPU for the same: on loopback a large file costs who receives it, too. Sleeps is how often the "
+        "server went to wait, per request: one that falls behind takes several at a time, and each is cheaper. Busy is CPU time by wall time; the "
         "bottleneck is who was busy for at least 90 %: where it is the client, the figure per second is the "
-        "client's. Others is the share of both CPUs that went to neither; from 5 % on the run counts as disturbed."
+        "client's. Others is the share of both CPUs that went to neither; from 5 % on the run counts as disturbed. "
+        "Below a table stands tared's own verdict on all of its runs there."
     )
 
 

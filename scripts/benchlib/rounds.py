@@ -7,6 +7,7 @@ other. Who waits costs nothing.
 import contextlib
 import dataclasses
 import pathlib
+import time
 import urllib.parse
 
 from .console import Refusal, say
@@ -14,6 +15,7 @@ from .gate import check
 from .loads import Load, crowd_of
 from .machine import Cpus
 from .process import Server, Stage, why_ended
+from .reports import SILENCE_S, Account, miscount
 from .rows import Row
 from .trials import attempt
 
@@ -26,14 +28,18 @@ class Run:
     load: str
     contender: str
     round: int
-    requests: float = 0.0  # of the row's unit: requests, or so many bytes
+    requests: float = 0.0  # of the row's unit: requests, or so many bytes; as the client says it, for all alike
     wall_s: float = 0.0
+    elapsed_s: float = 0.0  # of the whole life of the client, by our clock
     user_s: float = 0.0
     sys_s: float = 0.0
     client_cpu_s: float = 0.0
     sleeps: int = 0  # of the server
     others_busy: float = 0.0  # share of our CPUs that went to neither: above a few percent the machine was not ours
     kept_alive: int | None = None  # requests, as the client says it
+    answered: int = 0  # requests, as the client says it
+    account: Account | None = None  # the server's own, of those who give one; user_s and sys_s are of it
+    clocks_s: float = 0.0  # CPU of the server by the kernel's clocks
     failures: list[str] = dataclasses.field(default_factory=list)  # if any, the figures say nothing
 
     @property
@@ -47,6 +53,10 @@ class Run:
     @property
     def cpu_us(self) -> float:
         return (self.user_s + self.sys_s) * 1e6 / self.requests
+
+    @property
+    def client_us(self) -> float:
+        return self.client_cpu_s * 1e6 / self.requests
 
     @property
     def sleeps_per_request(self) -> float:
@@ -80,10 +90,15 @@ def measure_row(row: Row, contenders: list, scratch: pathlib.Path, cpus: Cpus, r
     with contextlib.ExitStack() as running:
         stage = Stage(scratch, running, cpus.server)
         servers = [server for contender in contenders if (server := take_in(row, contender, stage, result))]
+        silent_since_s = {server.name: time.monotonic() for server in servers}
         for round_number in range(1, rounds + 1):
             for server in rotated(servers, round_number - 1):
                 for load in filter(None, (row.alone, row.load)):
+                    if server.report:
+                        # Its verdict tells runs apart by the silence between them.
+                        time.sleep(max(0.0, silent_since_s[server.name] + SILENCE_S - time.monotonic()))
                     run = measure(row, load, server, round_number, max(seconds, row.seconds_min), cpus, result)
+                    silent_since_s[server.name] = time.monotonic()
                     result.runs.append(run)
                     outcome = "; ".join(run.failures) or f"{run.cpu_us:.2f} µs"
                     say(f"{row.id}, round {round_number} of {rounds}, {load.name}, {server.name}: {outcome}")
@@ -124,19 +139,25 @@ def measure(
         failures = [*trial.failures, *what_failed_in_crowd()]
     if server.name not in trial.spent:
         return dataclasses.replace(run, failures=failures)
-    spent, outcome = trial.spent[server.name], trial.outcome
+    spent, outcome, account = trial.spent[server.name], trial.outcome, trial.accounts.get(server.name)
+    if account and (wrong := miscount(account.requests, outcome.requests)):
+        failures.append(wrong)
     # Of 1 GiB, a part is as good a measure: the gate has seen the whole.
     requests = outcome.received_bytes / row.per_bytes if row.per_bytes else outcome.requests
     return dataclasses.replace(
         run,
         requests=requests,
         wall_s=outcome.wall_s,
+        elapsed_s=trial.elapsed_s,
         user_s=spent.user_s,
         sys_s=spent.sys_s,
         client_cpu_s=trial.client_cpu_s,
         sleeps=spent.sleeps,
         others_busy=trial.others_busy,
         kept_alive=outcome.kept_alive,
+        answered=outcome.requests,
+        account=account,
+        clocks_s=trial.clocks_s[server.name],
         failures=failures,
     )
 

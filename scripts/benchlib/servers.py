@@ -8,6 +8,7 @@ import dataclasses
 import functools
 import json
 import pathlib
+import re
 import subprocess
 from collections.abc import Callable
 
@@ -88,22 +89,17 @@ class Tared:
         def start(stage: Stage, document: Document) -> Server:
             at = document.name if path is None else path
             directory = [] if "--fixed" in options else [stage.documents]
-            argv = [self.path, "--listen", "127.0.0.1:0", *options, *directory]
+            report = stage.scratch / f"{re.sub(r'[^a-z0-9]+', '-', name.lower())}.json"
+            # One of an earlier server of that name is not to be taken for its first.
+            report.unlink(missing_ok=True)
+            reporting = ["--report", "json", "--report-file", report]
+            argv = [self.path, "--listen", "127.0.0.1:0", *reporting, *options, *directory]
             server, line = start_announcing(
                 stage, name, argv, r"^(?P<version>tared \S+) .* on (?P<url>http://127\.0\.0\.1:\d+/)"
             )
-            return dataclasses.replace(server, version=line["version"], url=server.url + at)
+            return dataclasses.replace(server, version=line["version"], url=server.url + at, report=report)
 
         return start
-
-    # How many requests it was asked is only in the report that it writes at its end.
-
-    def report_options(self, path: pathlib.Path) -> list[str]:
-        return ["--report", "json", "--report-file", str(path)] if "--report-file" in self.help else []
-
-    def requests_reported(self, path: pathlib.Path) -> int | None:
-        """Of a tared that has ended; None of one that writes no reports."""
-        return json.loads(path.read_text())["requests"]["total"] if path.exists() else None
 
 
 def build_tared() -> pathlib.Path:

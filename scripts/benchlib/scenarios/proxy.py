@@ -49,6 +49,8 @@ class Line:
     proxy_us: list[float] = dataclasses.field(default_factory=list)  # by round; none with nothing in front
     upstream_us: list[float] = dataclasses.field(default_factory=list)  # by round
     client_us: float = 0.0
+    asked: int = 0  # requests of the client, in all rounds
+    arrived: int | None = None  # of them, as the upstream counted; of tared
     bottleneck: str = ""
     fault: str = ""  # why there are no figures
 
@@ -141,6 +143,7 @@ def line_of(chain: Chain, load: Load) -> Line:
     faults += [failure for trial in trials for failure in trial.failures]
     if faults:
         return dataclasses.replace(named, fault="; ".join(dict.fromkeys(faults)))
+    accounts = [trial.accounts[chain.upstream.name] for trial in trials if chain.upstream.name in trial.accounts]
     is_proxied = chain.entrance is not chain.upstream
     return dataclasses.replace(
         named,
@@ -148,12 +151,15 @@ def line_of(chain: Chain, load: Load) -> Line:
         proxy_us=[trial.cpu_us(chain.entrance.name) for trial in trials] if is_proxied else [],
         upstream_us=[trial.cpu_us(chain.upstream.name) for trial in trials],
         client_us=statistics.median(trial.client_cpu_us for trial in trials),
+        asked=sum(trial.outcome.requests for trial in trials),
+        arrived=sum(account.requests for account in accounts) if accounts else None,
         bottleneck=bottleneck(trials),
     )
 
 
 def table(lines: list[Line]) -> str:
-    figures = ["requests/s", "ms", "proxy µs", "upstream µs", "of it upstream", "client µs", "bottleneck", "bodies"]
+    figures = ["requests/s", "ms", "proxy µs", "upstream µs", "of it upstream", "client µs", "bottleneck"]
+    figures += ["arrived", "bodies"]
     rendered = header(["client", "in front", "upstream"], figures)
     for each in lines:
         names = ["ab -k" if each.keeps_alive else "ab", each.front, each.upstream]
@@ -171,6 +177,7 @@ def table(lines: list[Line]) -> str:
                     f"{each.upstream_share:.0%}",
                     significant(each.client_us),
                     each.bottleneck,
+                    NONE if each.arrived is None else f"{each.arrived:,} of {each.asked:,}",
                     f"{HELLO.size_bytes} bytes each",
                 ]
             )
@@ -182,8 +189,8 @@ NOTES = (
     "CPU is of one request, user and system; medians of all rounds (lowest–highest). Proxy and upstream share one CPU, "
     "ab has another; of what the two spend, `of it upstream` is the upstream's share. `kept upstream` shares "
     "kept connections behind the proxy among all clients; HAProxy by itself does so from a client's second request on. "
-    "The bodies are compared byte by byte before, and by "
-    "their length in each of the requests."
+    "`Arrived` is how many of all requests tared says that it answered. The bodies are "
+    "compared byte by byte before, and by their length in each of the requests."
 )
 
 

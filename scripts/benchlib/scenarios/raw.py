@@ -10,8 +10,8 @@ from .. import peers
 from ..chart import FLOOR, OTHERS, OURS
 from ..documents import EMPTY
 from ..loads import Load
-from ..report import NONE, header, line, significant, with_range
-from ..rounds import RowResult, Run, measure_row
+from ..report import NONE, account_of, header, line, significant, with_range
+from ..rounds import RowResult, measure_row
 from ..rows import Row
 from ..servers import floor
 from ..tools import AB
@@ -48,6 +48,7 @@ class Line:
     client_us: float = 0.0
     by_floor: list[float] = dataclasses.field(default_factory=list)  # by round
     bottleneck: str = ""
+    account: str = ""  # what the server says of itself; of tared
     fault: str = ""  # why there are no figures
 
 
@@ -89,14 +90,11 @@ def line_of(server: str, load: Load, result: RowResult) -> Line:
         CONNECTIONS / per_s * 1e3,
         min(run.kept_alive for run in runs),
         [run.cpu_us for run in runs],
-        statistics.median(client_us(run) for run in runs),
+        statistics.median(run.client_us for run in runs),
         [run.cpu_us / other.cpu_us for run, other in zip(runs, beneath, strict=True)] if beneath else [],
         bottleneck(runs),
+        account_of(server, runs) if runs[0].account else "",
     )
-
-
-def client_us(run: Run) -> float:
-    return run.client_cpu_s * 1e6 / run.requests
 
 
 def table(lines: list[Line]) -> str:
@@ -122,13 +120,15 @@ def table(lines: list[Line]) -> str:
                 ]
             )
         )
-    return "\n".join(rendered)
+    accounts = [f"- {each.account}" for each in lines if each.account]
+    return "\n".join([*rendered, *([""] if accounts else []), *accounts])
 
 
 NOTES = (
     "CPU is of one request, user and system, on a CPU of its own for server and client each; medians of all rounds "
     "(lowest–highest), and × floor is the server's CPU by that of the floor in the same round. The bottleneck is who "
-    "was busy for at least 90 % of the time: where it is the client, requests/s are ab's figure and not the server's."
+    "was busy for at least 90 % of the time: where it is the client, requests/s are ab's figure and not the server's. "
+    "tared's CPU is of its own report, as is what it says last: its verdict on all of its rounds."
 )
 
 

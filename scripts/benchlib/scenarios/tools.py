@@ -11,6 +11,7 @@ from ..documents import EMPTY
 from ..loads import Load, siege_settings
 from ..process import Stage
 from ..report import NONE, header, line, significant
+from ..reports import verdict_on
 from ..tools import AB, AUTOCANNON, H2LOAD, HTTPERF, OHA, SIEGE, WRK, Tool
 from ..trials import Trial, attempt
 from ..verdicts import bottleneck
@@ -49,6 +50,7 @@ class Line:
     server_us: float = 0.0
     client_us: float = 0.0
     bottleneck: str = ""
+    verdict: str = ""  # as tared says
     failures: list[str] = dataclasses.field(default_factory=list)  # as the tool says
     skipped: str = ""  # why it was not run
     fault: str = ""  # tared ended, or was not there
@@ -102,34 +104,32 @@ def measure_one(tool: Tool, keeps_alive: bool, connections: int, setting: Settin
     requests = max(REQUESTS_QUICK if setting.quick else REQUESTS, connections)
     rc = siege_settings(setting.scratch, keeps_alive=keeps_alive, gzip=False)
     load = Load(tool.name, tool, connections, keeps_alive, requests=requests, settings=rc)
-    # Each has a server of its own, which says at its end how many requests there were.
-    end_report = setting.scratch / "end-report.json"
-    end_report.unlink(missing_ok=True)
-    tared = setting.tared.fixed("--body", BODY, *setting.tared.report_options(end_report))
+    # Each has a server of its own, so that the verdict is on this run.
     with contextlib.ExitStack() as running:
-        server = tared.start(Stage(setting.scratch, running, setting.cpus.server), EMPTY)
+        server = setting.tared.fixed("--body", BODY).start(Stage(setting.scratch, running, setting.cpus.server), EMPTY)
         trial = attempt(load, server.url, [server], SECONDS_QUICK if setting.quick else SECONDS, setting.cpus)
         setting.note_command(server.command, server)
         setting.note_command(trial.outcome.command, server)
-    each = line_of(named, trial, setting.tared.requests_reported(end_report))
+    each = line_of(named, trial)
     persistence = "kept" if keeps_alive else "not kept"
     told = each.fault or "; ".join([f"{each.per_s:,.0f} requests/s, bottleneck: {each.bottleneck}", *each.failures])
     say(f"tools, {connections} connections, {persistence}, {tool.name}: {told}")
     return each
 
 
-def line_of(named: Line, trial: Trial, counted: int | None) -> Line:
+def line_of(named: Line, trial: Trial) -> Line:
     outcome = trial.outcome
-    if not trial.spent:
+    if not trial.accounts:
         return dataclasses.replace(named, fault="; ".join(trial.failures))
-    requests = outcome.requests
+    requests, (account,) = outcome.requests, trial.accounts.values()
     return dataclasses.replace(
         named,
         requests=requests,
         kept_alive=outcome.kept_alive,
         wall_s=outcome.wall_s,
         per_s=outcome.per_s,
-        counted=counted,
+        counted=account.requests,
+        verdict=verdict_on(account, trial.elapsed_s),
         elapsed_s=trial.elapsed_s,
         client_busy=trial.client_busy,
         server_busy=trial.server_busy,
@@ -165,12 +165,12 @@ def table(lines: list[Line]) -> str:
         "tool µs",
         "server µs",
     ]
-    rendered = header(["keep-alive", "connections", "tool"], [*figures, "bottleneck", "remarks"])
+    rendered = header(["keep-alive", "connections", "tool"], [*figures, "bottleneck", "remarks", "tared: verdict"])
     for each in lines:
         names = ["yes" if each.keeps_alive else "no", f"{each.connections:,}", each.tool]
         if each.skipped or each.fault:
             remark = f"not run: {each.skipped}" if each.skipped else f"**failed**: {each.fault}"
-            rendered.append(line([*names, *[NONE] * (len(figures) + 1), remark]))
+            rendered.append(line([*names, *[NONE] * (len(figures) + 1), remark, NONE]))
             continue
         rendered.append(
             line(
@@ -189,6 +189,7 @@ def table(lines: list[Line]) -> str:
                     significant(each.server_us),
                     each.bottleneck,
                     "; ".join(remarks(each)) or NONE,
+                    each.verdict or NONE,
                 ]
             )
         )
@@ -203,9 +204,10 @@ def remarks(each: Line) -> list[str]:
 
 
 NOTES = (
-    "What the tool says: answered, kept alive, seconds, requests/s. What tared says: the requests that it was asked, "
-    "and how many those are in the seconds of the tool. What the machine says: the share of its CPU that "
-    "tool and server used from the start of the tool to its end, and CPU of one request. The bottleneck is who was "
+    "What the tool says: answered, kept alive, seconds, requests/s. What tared's own report says: "
+    "the requests that it answered, how many those are in the seconds of the tool, its CPU (server, server µs), and "
+    "its verdict, for which busy is of the time in which bytes moved. What the machine says: the share of its CPU that "
+    "the tool used from its start to its end, and CPU of one request. The bottleneck is who was "
     "busy for at least 90 % of that; where it is neither, each waited for the other (as with one connection), or the "
     "tool's start and end were much of its life. wrk and autocannon are told a time, after which requests are on their "
     "way that they do not count; the others a number of requests. autocannon sends its next request even after "
