@@ -213,19 +213,13 @@ impl<S: Socket> Conn<S> {
     pub fn time_out(&mut self, shared: &mut Shared) -> Next {
         match (self.phase(), &self.slot) {
             (Phase::Head | Phase::Body, Some(slot)) if shared.refuse(Refusal::TimedOut, slot) => {
+                shared.tally.count_batch();
+                self.tail = Some(Box::new(shared.outbox.take_unsent()));
                 self.state = State::Closing { linger: true };
-                match self.send_batch(&Pause::BatchFull, 1, shared) {
-                    Sent::All | Sent::Paused | Sent::Blocked => Next::Again,
-                    Sent::Cut | Sent::Lost => Next::Close(Ending::TimedOut),
-                }
+                Next::Again
             }
             _ => Next::Close(Ending::TimedOut),
         }
-    }
-
-    /// Whether a request was answered on it.
-    pub fn has_answered(&self) -> bool {
-        self.answered > 0
     }
 
     /// Whether a response has not been sent to its end.
@@ -252,8 +246,8 @@ impl<S: Socket> Conn<S> {
                 State::Lingering { bytes_left } => return self.linger(bytes_left, shared),
                 State::Head | State::Body { .. } => {}
             }
-            let (pause, depth) = self.answer(shared);
-            match self.send_batch(&pause, depth, shared) {
+            let pause = self.answer(shared);
+            match self.send_batch(&pause, shared) {
                 Sent::All => {}
                 Sent::Blocked => {
                     self.is_blocked = true;
@@ -289,11 +283,10 @@ impl<S: Socket> Conn<S> {
         Next::Again
     }
 
-    /// Answers the whole requests among the unread bytes into the batch; returns how many they are.
-    fn answer(&mut self, shared: &mut Shared) -> (Pause, u64) {
-        let Some(slot) = &mut self.slot else { return (Pause::NeedsInput, 0) };
-        let mut depth = 0;
-        let pause = loop {
+    /// Answers the whole requests among the unread bytes into the batch.
+    fn answer(&mut self, shared: &mut Shared) -> Pause {
+        let Some(slot) = &mut self.slot else { return Pause::NeedsInput };
+        loop {
             if shared.outbox.is_full() || !matches!(self.state, State::Head | State::Body { .. }) {
                 break Pause::BatchFull;
             }
@@ -313,7 +306,7 @@ impl<S: Socket> Conn<S> {
                     continue;
                 }
                 Unread::Refused(refusal) => {
-                    depth += u64::from(shared.refuse(refusal, slot));
+                    shared.refuse(refusal, slot);
                     self.state = State::Closing { linger: true };
                     break Pause::BatchFull;
                 }
@@ -332,37 +325,30 @@ impl<S: Socket> Conn<S> {
             let (class, is_from_file) = shared.respond(&request, is_kept);
             let is_long = shared.outbox.is_longer_since(mark, PROMPT_MAX);
             let answered = Answered { len, is_kept, may_send_more, is_long, asked, class };
-            depth += 1;
             if is_from_file {
                 break Pause::FromFile(mark, answered);
             }
             self.state = answered.finish(slot, &mut shared.tally);
             self.answered += 1;
-        };
-        (pause, depth)
+        }
     }
 
-    /// Sends the batch of `depth` answers; what does not leave becomes the tail.
-    fn send_batch(&mut self, pause: &Pause, depth: u64, shared: &mut Shared) -> Sent {
+    /// Sends the batch; what does not leave becomes the tail.
+    fn send_batch(&mut self, pause: &Pause, shared: &mut Shared) -> Sent {
         if shared.outbox.is_empty() {
             return Sent::All;
         }
         let sent = shared.outbox.send(&mut self.socket, &mut shared.tally);
-        let mut depth = depth;
         if let (Pause::FromFile(mark, answered), Some(slot)) = (pause, &mut self.slot) {
             if sent == Sent::All || shared.outbox.is_begun_since(*mark) {
                 self.state = answered.finish(slot, &mut shared.tally);
                 self.answered += 1;
             } else {
-                // It is counted when it is answered anew.
-                depth -= 1;
                 shared.outbox.take_back(*mark);
                 shared.give_share_back();
             }
         }
-        if depth > 0 {
-            shared.tally.count_batch(depth);
-        }
+        shared.tally.count_batch();
         let unsent = (!shared.outbox.is_empty()).then(|| shared.outbox.take_unsent());
         self.tail = unsent.map(Box::new);
         sent

@@ -567,7 +567,7 @@ mod tests {
         let asked = Asked { method: Method::Get, dialect: Dialect::HTTP_1_0, head_len: 30 };
         for _ in 0..requests {
             tally.count_answer(asked, 0, true);
-            tally.count_batch(1);
+            tally.count_batch();
             tally.calls.count(Call::RecvFrom);
             tally.calls.count(Call::SendTo);
         }

@@ -142,8 +142,8 @@ pub struct Server {
     was_over: bool,
     meter: Option<Meter>,
     traffic: Traffic,
-    /// Bytes moved until the last turn.
-    bytes: u64,
+    /// Bytes moved and connections accepted until the last turn.
+    moves: u64,
     gauge: Gauge,
 }
 
@@ -193,7 +193,7 @@ impl Server {
             was_over: false,
             meter: is_metered.then(Meter::default),
             traffic: Traffic::default(),
-            bytes: 0,
+            moves: 0,
             gauge: Gauge::start(),
         })
     }
@@ -273,12 +273,14 @@ impl Server {
         self.ended().map(Occasion::Ended)
     }
 
+    /// Accepting is work for a client too, whether it says something or not.
     fn note_traffic(&mut self) {
-        let bytes = self.shared.tally.bytes();
-        if bytes == self.bytes {
+        let tally = &self.shared.tally;
+        let moves = tally.bytes() + tally.connections.accepted;
+        if moves == self.moves {
             return;
         }
-        self.bytes = bytes;
+        self.moves = moves;
         let now = self.shared.clock.now();
         self.traffic.note(now);
         if let Some(meter) = &mut self.meter {
@@ -329,35 +331,31 @@ impl Server {
         let Some(client) = self.clients.get_mut(token) else { return };
         let (bytes, batches) = (self.shared.tally.bytes(), self.shared.tally.batches);
         let next = client.conn.ready(may_have_ended, &mut self.shared);
-        let has_moved = bytes != self.shared.tally.bytes();
+        // A request is waited for anew after each answer, a piece of what is on its way after each piece;
+        // all of a head, and the client's end, once. While it is the same that is waited for, the look
+        // that is due comes in time for any later deadline.
+        let phase = client.conn.phase();
         let has_answered = batches != self.shared.tally.batches;
-        if !matches!(next, Next::Close(_)) {
-            self.watch(token, has_moved, has_answered);
+        let has_moved = bytes != self.shared.tally.bytes();
+        let is_piecewise = matches!(phase, Phase::Body | Phase::Write);
+        let is_new = phase != client.phase;
+        if is_new || has_answered || (has_moved && is_piecewise) {
+            client.phase = phase;
+            client.since = self.shared.clock.now();
         }
-        self.follow(token, next);
+        self.follow(token, next, is_new);
     }
 
-    /// What a connection waits for comes next.
-    fn follow(&mut self, token: Token, next: Next) {
+    /// What a connection waits for comes next; `is_new` says that it is something else than before.
+    fn follow(&mut self, token: Token, next: Next, is_new: bool) {
         match next {
             Next::Wait => {}
             Next::Again | Next::Linger => self.queue(token),
-            Next::Close(ending) => self.remove(token, ending),
+            Next::Close(ending) => return self.remove(token, ending),
         }
-    }
-
-    /// Sees to it that a connection is looked at when it has waited too long: for a request or a piece of
-    /// what is on its way, of which each that moves begins anew, or for all of a head or the client's end.
-    fn watch(&mut self, token: Token, has_moved: bool, has_answered: bool) {
-        let Some(client) = self.clients.get_mut(token) else { return };
-        let phase = client.conn.phase();
-        let is_piecewise = matches!(phase, Phase::Body | Phase::Write);
-        if phase == client.phase && !has_answered && !(has_moved && is_piecewise) {
-            return;
+        if is_new {
+            self.set_deadline(token);
         }
-        client.phase = phase;
-        client.since = self.shared.clock.now();
-        self.set_deadline(token);
     }
 
     fn set_deadline(&mut self, token: Token) {
@@ -381,8 +379,8 @@ impl Server {
             }
             client.is_timed_out = true;
             let next = client.conn.time_out(&mut self.shared);
-            self.watch(token, false, false);
-            self.follow(token, next);
+            (client.phase, client.since) = (client.conn.phase(), now);
+            self.follow(token, next, true);
         }
         self.due = due;
     }

@@ -146,6 +146,8 @@ pub struct Tally {
     pub head_bytes: u64,
     /// How often requests were answered that came together.
     pub batches: u64,
+    /// Requests answered since the last batch.
+    depth: u64,
     /// The most that came together.
     pub depth_max: u64,
     /// Bytes received.
@@ -170,17 +172,20 @@ impl Tally {
         self.answered[row(asked.method as usize, class)] += 1;
         self.spoken[usize::from(is_kept)][asked.dialect.index()] += 1;
         self.head_bytes += asked.head_len as u64;
+        self.depth += 1;
     }
 
     /// A head, or the body behind it, was refused for its form.
     pub fn count_refused(&mut self, class: usize) {
         self.answered[row(REFUSED, class)] += 1;
+        self.depth += 1;
     }
 
-    /// `depth` requests that came together have been answered.
-    pub fn count_batch(&mut self, depth: u64) {
-        self.batches += 1;
-        self.depth_max = self.depth_max.max(depth);
+    /// The requests answered since the last batch came together, if there were any.
+    pub fn count_batch(&mut self) {
+        self.batches += u64::from(self.depth > 0);
+        self.depth_max = self.depth_max.max(self.depth);
+        self.depth = 0;
     }
 
     /// Of `offered` bytes the socket took `taken`.
@@ -420,6 +425,7 @@ mod tests {
             spoken: [std::array::from_fn(|at| at as u64), [2; Dialect::COUNT]],
             head_bytes: 3,
             batches: 4,
+            depth: 0,
             depth_max: 5,
             bytes_received: 6,
             bytes_sent: 7,

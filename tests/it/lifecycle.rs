@@ -296,8 +296,8 @@ fn hang_up(before: &str, ends: bool) -> Option<()> {
         assert!(Instant::now() < end, "it does not start");
         std::thread::sleep(Duration::from_millis(2));
     }
-    let pid = read(&pid).trim().to_owned();
-    let kill = |signal: &str| run(Command::new("kill").args(["-s", signal, &pid])).status.success();
+    let daemon = Daemon(read(&pid).trim().to_owned());
+    let kill = |signal: &str| daemon.kill(signal);
     assert!(kill("HUP"));
     // nohup puts what is said to a terminal there, too.
     let told = read(&out);
@@ -317,6 +317,22 @@ fn hang_up(before: &str, ends: bool) -> Option<()> {
         std::thread::sleep(Duration::from_millis(2));
     }
     Some(())
+}
+
+/// A process that is not our child, and does not outlive its test, however that ends.
+struct Daemon(String);
+
+impl Daemon {
+    fn kill(&self, signal: &str) -> bool {
+        run(Command::new("kill").args(["-s", signal, &self.0])).status.success()
+    }
+}
+
+impl Drop for Daemon {
+    fn drop(&mut self) {
+        // It has ended, or should have.
+        self.kill("KILL");
+    }
 }
 
 #[test]
