@@ -147,7 +147,7 @@ wins. A variable gives a repeatable option several values, one a line.
 
 Prints a line for each address to standard output when it accepts connections.
 SIGTERM, SIGINT, SIGQUIT, and SIGHUP of its terminal: finishes the responses in
-flight (10 s at most), reports on standard error and ends; a second one ends at
+flight (see --grace), reports on standard error and ends; a second one ends at
 once. SIGUSR1: reports. Exit status: 0 ended in order, 1 the system refused or ended at
 once, 2 the command line is wrong.
 

@@ -130,6 +130,16 @@ fn a_bad_measure_is_refused() {
         ("--max-requests", &["", "0", "-1", "x", "1k", "1.5", "99999999999999999999"]),
         ("--report", &["", "xml", "JSON", "json "]),
         ("--ready-fd", &["", "x", "0", "-1", "3.5", "99999999999"]),
+        ("--max-connections", &["", "0", "-1", "+1", "x", "99999999999999999999"]),
+        ("--max-requests-per-connection", &["", "0", "-1", "x"]),
+        ("--keep-alive", &["", "65", "-1s", "x", "1000000y"]),
+        ("--header-timeout", &["", "0", "0s", "10", "x"]),
+        ("--body-timeout", &["0", "x"]),
+        ("--write-timeout", &["0", "x"]),
+        ("--grace", &["", "10", "x"]),
+        ("--cache-entries", &["", "0", "x"]),
+        ("--cache-idle", &["", "0", "x"]),
+        ("--cache-check", &["", "1", "x"]),
     ] {
         for value in values {
             let given = format!("{option}={value}");
@@ -338,7 +348,20 @@ fn help_fits_80_columns_and_names_every_option_with_its_variable() {
         ];
         let measuring =
             ["duration", "max-requests", "report", "report-file", "quiet", "meter", "ready-file", "ready-fd"];
-        for name in names.into_iter().chain(measuring) {
+        let limits = [
+            "max-connections",
+            "max-requests-per-connection",
+            "keep-alive",
+            "header-timeout",
+            "body-timeout",
+            "write-timeout",
+            "grace",
+            "cache-entries",
+            "cache-idle",
+            "cache-check",
+            "frozen",
+        ];
+        for name in names.into_iter().chain(measuring).chain(limits) {
             assert!(help.contains(&format!("--{name}")), "--{name} is not in {help}");
             let variable = format!("TARED_{}", name.to_uppercase().replace('-', "_"));
             assert!(help.contains(&variable), "{variable} is not in {help}");

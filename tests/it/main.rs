@@ -14,6 +14,7 @@ mod freshness;
 mod heads;
 mod inherited;
 mod interop;
+mod keeping;
 mod lifecycle;
 mod listening;
 mod meter;
