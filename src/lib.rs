@@ -72,11 +72,15 @@
 //! - **A body is skipped before its request is answered**, so that a malformed one is refused and no
 //!   client is answered before it has spoken; but a client that waits (`Expect`), or whose body is
 //!   too large to skip, is answered at once and for the last time.
+//! - **To count is to add one** to a number of this worker's own, where the counted thing happens. Clocks
+//!   of the CPU are read when a report asks for them.
+//! - **A connection has one deadline**, that of what it waits for now. It is moved by storing the time; the
+//!   wheel only says when to look.
 //!
 //! # Absent on purpose
-//! No clock outside [`clock`], no `unsafe` outside `sys`, no thread that shares anything with another but
-//! descriptors and signals, no logging on the request path, no cached absence, no TLS, no HTTP/2, no
-//! proxying, no uploads.
+//! No clock outside [`clock`] and [`usage`], no `unsafe` outside `sys`, no thread that shares anything with
+//! another on the request path (but for `--max-requests`, one number), no logging on the request path, no
+//! cached absence, no TLS, no HTTP/2, no proxying, no uploads.
 
 pub mod address;
 pub mod beneath;
