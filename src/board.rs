@@ -62,13 +62,15 @@ impl Board {
             return None;
         }
         posted.said = Some(now);
+        // Rates go stale; a connection that is open stays so.
+        let open = posted.pulses.iter().flatten().map(|(_, pulse)| pulse.open).sum();
         let fresh = posted.pulses.iter().flatten();
         let fresh = fresh.filter(|(at, _)| now.saturating_duration_since(*at) < FRESH);
-        Some(fresh.fold(Pulse::default(), |sum, (_, pulse)| Pulse {
+        Some(fresh.fold(Pulse { open, ..Pulse::default() }, |sum, (_, pulse)| Pulse {
             requests_per_s: sum.requests_per_s + pulse.requests_per_s,
             bytes_per_s: sum.bytes_per_s + pulse.bytes_per_s,
-            open: sum.open + pulse.open,
             busy: sum.busy + pulse.busy,
+            ..sum
         }))
     }
 
@@ -121,7 +123,8 @@ mod tests {
         assert_eq!(board.beat(1, at(300), pulse), None);
         let both = Pulse { requests_per_s: 200.0, bytes_per_s: 2e6, open: 10, busy: 1.0 };
         assert_eq!(board.beat(0, at(1000), pulse), Some(both));
-        assert_eq!(board.beat(0, at(2000), pulse), Some(pulse), "the other has had nothing to do since");
+        let one = Pulse { open: 10, ..pulse };
+        assert_eq!(board.beat(0, at(2000), pulse), Some(one), "the other has had nothing to do since");
         let line = both.line(2);
         for part in ["200 requests/s", "10 connections", "2.00 MB/s", "50 % busy", "5000.00 µs"] {
             assert!(line.contains(part), "{line}");

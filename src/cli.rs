@@ -1,4 +1,4 @@
-//! What was typed (clap) → what it means ([`Settings`], with no `Option` left to interpret).
+//! What was typed (clap) → what it means ([`Settings`], in which an absent value has a meaning).
 //!
 //! clap knows names, defaults and help; every value is interpreted here, so that every refusal is one
 //! sentence naming the option, the value, the cause and what to try.
@@ -7,6 +7,7 @@ use std::ffi::{OsStr, OsString};
 use std::os::fd::RawFd;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
+use std::str::FromStr;
 use std::time::Duration;
 
 use clap::builder::FalseyValueParser;
@@ -148,8 +149,8 @@ wins. A variable gives a repeatable option several values, one a line.
 Prints a line for each address to standard output when it accepts connections.
 SIGTERM, SIGINT, SIGQUIT, and SIGHUP of its terminal: finishes the responses in
 flight (see --grace), reports on standard error and ends; a second one ends at
-once. SIGUSR1: reports. Exit status: 0 ended in order, 1 the system refused or ended at
-once, 2 the command line is wrong.
+once. SIGUSR1: reports. Exit status: 0 ended in order, 1 the system refused or
+ended at once, 2 the command line is wrong.
 
 Examples:
   tared public/                  serve a directory on 127.0.0.1:8080
@@ -513,9 +514,14 @@ fn mode(text: &str) -> Result<u32, Failure> {
     }
 }
 
+/// `parse` takes a plus sign, which no number here has.
+fn number<N: FromStr>(text: &str) -> Option<N> {
+    text.bytes().all(|byte| byte.is_ascii_digit()).then(|| text.parse().ok()).flatten()
+}
+
 fn backlog(text: &str) -> Result<u32, Failure> {
-    match text.parse() {
-        Ok(backlog @ 1..=0x7fff_ffff) => Ok(backlog),
+    match number(text) {
+        Some(backlog @ 1..=0x7fff_ffff) => Ok(backlog),
         _ => Err(Failure::usage(format!(
             "--backlog '{text}': this is no number from 1 to 2147483647 (try --backlog 4096)"
         ))),
@@ -523,8 +529,8 @@ fn backlog(text: &str) -> Result<u32, Failure> {
 }
 
 fn workers(text: &str) -> Result<usize, Failure> {
-    match text.parse() {
-        Ok(workers @ 0..=WORKERS_MAX) => Ok(workers),
+    match number(text) {
+        Some(workers @ 0..=WORKERS_MAX) => Ok(workers),
         _ => Err(Failure::usage(format!(
             "--workers '{text}': this is no number from 0 to {WORKERS_MAX} (try --workers 0 for one per core)"
         ))),
@@ -554,8 +560,8 @@ fn some_time(option: &str, text: &str, example: &str) -> Result<Duration, Failur
 
 /// A number above 0.
 fn count(option: &str, text: &str) -> Result<usize, Failure> {
-    match text.parse() {
-        Ok(count @ 1..) if !text.starts_with('+') => Ok(count),
+    match number(text) {
+        Some(count @ 1..) => Ok(count),
         _ => Err(Failure::usage(format!("{option} '{text}': this is no number above 0 (try {option} 1000)"))),
     }
 }
@@ -571,8 +577,8 @@ fn keeping_check(is_frozen: bool, text: &str) -> Result<Option<Duration>, Failur
 }
 
 fn max_requests(text: &str) -> Result<u64, Failure> {
-    match text.parse() {
-        Ok(requests @ 1..) => Ok(requests),
+    match number(text) {
+        Some(requests @ 1..) => Ok(requests),
         _ => Err(Failure::usage(format!(
             "--max-requests '{text}': this is no number above 0 (try --max-requests 50000)"
         ))),
@@ -588,8 +594,8 @@ fn format(text: &str) -> Result<Format, Failure> {
 }
 
 fn ready_fd(text: &str) -> Result<RawFd, Failure> {
-    match text.parse() {
-        Ok(fd @ 1..) => Ok(fd),
+    match number(text) {
+        Some(fd @ 1..) => Ok(fd),
         _ => Err(Failure::usage(format!(
             "--ready-fd '{text}': this is no number of a descriptor (try --ready-fd 3)"
         ))),

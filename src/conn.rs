@@ -203,7 +203,9 @@ impl<S: Socket> Conn<S> {
             _ if self.tail.is_some() || self.is_blocked => Phase::Write,
             State::Closing { .. } | State::Lingering { .. } => Phase::Linger,
             State::Body { .. } => Phase::Body,
-            State::Head if self.slot.is_some() => Phase::Head,
+            State::Head if self.slot.as_ref().is_some_and(|slot| request::has_begun(slot.unread())) => {
+                Phase::Head
+            }
             State::Head => Phase::Idle,
         }
     }
@@ -269,7 +271,12 @@ impl<S: Socket> Conn<S> {
                 return Next::Close(Ending::ByClient);
             }
             if is_drained {
-                return if shared.closes_idle { Next::Close(Ending::ByServer) } else { Next::Wait };
+                // Whose head has come is heard to the end.
+                let has_asked = matches!(self.state, State::Body { .. });
+                return match shared.closes_idle && !has_asked {
+                    true => Next::Close(Ending::ByServer),
+                    false => Next::Wait,
+                };
             }
             let slot = self.slot.get_or_insert_with(|| shared.pool.take());
             match read(slot, &mut self.socket, &mut shared.tally) {
@@ -943,6 +950,7 @@ mod tests {
         assert_eq!(run(&mut conn, &mut shared), Next::Close(Ending::ByServer));
         assert!(conn.socket.output.taken.ends_with(&big[..50_000]), "cut where the file was cut");
     }
+
     const GET_BIG: &[u8] = b"GET /small.txt HTTP/1.1\r\nHost: a\r\n\r\nGET /big HTTP/1.1\r\nHost: a\r\n\r\n";
 
     fn tree_with_big() -> tempfile::TempDir {

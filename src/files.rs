@@ -281,7 +281,8 @@ impl Files {
         Representation::new(&Field::merged(defaults, &self.own_fields), validators, last_modified, body)
     }
 
-    /// Evicts the entry used least recently (a look at each, which filling one is dear enough for) where one more, for `path`, would be one too many.
+    /// Evicts the entry used least recently where one more, for `path`, would be one too many. It looks at
+    /// each: filling an entry is dear enough for that.
     fn make_room(&mut self, path: &[u8], is_open: bool) {
         self.entries.remove(path);
         if self.entries.len() >= self.keeping.entries_max {

@@ -10,6 +10,7 @@ use std::os::fd::AsFd;
 use std::time::{Duration, Instant};
 
 use mio::net::{TcpListener, TcpStream};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use socket2::Socket;
 
 use crate::output;
@@ -115,6 +116,13 @@ impl Listener {
         if self.is_ready() { ACCEPTS_PER_TURN } else { 0 }
     }
 
+    /// Whether somebody waits at this moment. If nobody does, the next one is an event.
+    pub fn is_awaited(&mut self) -> bool {
+        let mut polled = [PollFd::new(&self.socket, PollFlags::IN)];
+        self.is_ready = poll(&mut polled, Some(&Timespec { tv_sec: 0, tv_nsec: 0 })).is_ok_and(|n| n > 0);
+        self.is_ready
+    }
+
     /// The next connection, if somebody waits and there is room.
     pub fn accept(&mut self, tally: &mut Tally) -> Accepted {
         let mut last = io::Error::from(io::ErrorKind::ConnectionAborted);
@@ -139,7 +147,7 @@ impl Listener {
             }
         }
         // One after the other: this is no trouble of theirs.
-        Accepted::NoRoom(last)
+        Accepted::Failing(last)
     }
 
     /// Accepts nobody until a connection closes, or some time is over, and says why; once a second at the
@@ -163,6 +171,8 @@ pub enum Accepted {
     One(TcpStream),
     /// Nobody waits.
     Nobody,
-    /// Descriptors or memory have run out, or one connection after the other fails.
+    /// Descriptors or memory have run out. accept(2) says so whether somebody waits or not.
     NoRoom(io::Error),
+    /// One connection after the other fails, for another cause.
+    Failing(io::Error),
 }

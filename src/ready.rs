@@ -53,7 +53,7 @@ impl Heralds {
     /// # Errors
     /// A sentence about what cannot be written to.
     pub fn new(file: Option<PathBuf>, fd: Option<RawFd>) -> Result<Self, Failure> {
-        let fd = fd.map(|fd| sys::inherited(fd).map_err(|error| (fd, error))).transpose();
+        let fd = fd.map(|fd| sys::adopt_to_write(fd).map_err(|error| (fd, error))).transpose();
         let fd = fd.map_err(|(fd, error)| {
             Failure::refused(format!(
                 "cannot write to --ready-fd {fd}: {} (open it for this program, as in {fd}>FILE)",

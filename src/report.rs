@@ -55,7 +55,7 @@ pub struct Report {
     pub verdict: String,
 }
 
-/// From the first byte received to the last one that moved.
+/// From the first connection accepted to the last byte that moved.
 #[derive(Clone, Debug, Serialize)]
 #[allow(missing_docs)]
 pub struct Window {
@@ -336,7 +336,7 @@ impl Report {
             lines.add(
                 "",
                 format!(
-                    "accepting rested {} times for want of descriptors or memory",
+                    "accepting rested {} times, since there was no room",
                     grouped(connections.accept_rests)
                 ),
             );

@@ -210,6 +210,11 @@ pub fn is_head(bytes: &[u8]) -> bool {
     bytes[empty_lines_len(bytes)..].starts_with(b"HEAD ")
 }
 
+/// Whether `bytes` are more than the empty lines before a request line.
+pub fn has_begun(bytes: &[u8]) -> bool {
+    !matches!(bytes[empty_lines_len(bytes)..], [] | [b'\r'])
+}
+
 /// Bytes of the empty lines before a request line, which are ignored (RFC 9112 §2.2).
 fn empty_lines_len(bytes: &[u8]) -> usize {
     let mut len = 0;

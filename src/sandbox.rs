@@ -8,7 +8,8 @@
 //!
 //! What Landlock does not cover: the metadata of files (chmod, utime, stat), and UDP.
 
-use std::path::Path;
+use std::fs;
+use std::path::{Path, PathBuf};
 
 use landlock::{
     ABI, Access, AccessFs, AccessNet, BitFlags, CompatLevel, Compatible, PathBeneath, PathFd, Ruleset,
@@ -16,6 +17,7 @@ use landlock::{
 };
 
 use crate::failure::Failure;
+use crate::output;
 
 /// Whether to enter the sandbox.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -69,8 +71,11 @@ impl Sandbox {
     pub fn enter(self, bounds: Bounds<'_>) -> Result<(), Failure> {
         let entered = match self {
             Self::Off => Ok(()),
-            // What cannot be had is not asked for.
-            Self::Auto => restrict(CompatLevel::BestEffort, bounds).or(Ok(())),
+            // What cannot be had is not asked for; that this fails is not known to happen.
+            Self::Auto => restrict(CompatLevel::BestEffort, bounds).or_else(|cause| {
+                output::say(&format!("tared: serving without the sandbox: {cause}\n"));
+                Ok(())
+            }),
             Self::On => restrict(CompatLevel::HardRequirement, bounds),
         };
         entered.map_err(|cause| {
@@ -95,28 +100,36 @@ fn restrict(needed: CompatLevel, bounds: Bounds<'_>) -> Result<(), String> {
         .map_err(text)?;
     let read = AccessFs::ReadFile | AccessFs::ReadDir;
     let write = AccessFs::WriteFile | AccessFs::Truncate | AccessFs::MakeReg | AccessFs::RemoveFile;
-    let rules: [(Vec<&Path>, BitFlags<AccessFs>); 3] = [
-        (bounds.readable, read),
+    let rules: [(Vec<PathBuf>, BitFlags<AccessFs>); 3] = [
+        (bounds.readable.into_iter().map(Path::to_owned).collect(), read),
         (bounds.writable.into_iter().map(directory).collect(), write),
         (bounds.removable.into_iter().map(directory).collect(), AccessFs::RemoveFile.into()),
     ];
     for (paths, access) in rules {
         for path in paths {
-            let opened = PathFd::new(path).map_err(|error| format!("{}: {error}", path.display()))?;
+            let opened = match PathFd::new(&path) {
+                Ok(opened) => opened,
+                // Where we cannot go nothing has to be allowed; the rest is kept all the same.
+                Err(_) if needed == CompatLevel::BestEffort => continue,
+                Err(error) => return Err(format!("{}: {error}", path.display())),
+            };
             ruleset = ruleset.add_rule(PathBeneath::new(opened, access)).map_err(text)?;
         }
     }
     ruleset.restrict_self().map(drop).map_err(text)
 }
 
-/// The directory that the name at the end of `path` is in.
-fn directory(path: &Path) -> &Path {
-    path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."))
+/// The directory that the name at the end of `path` is in. A link stays a link: what is written is the
+/// file behind it.
+fn directory(path: &Path) -> PathBuf {
+    let path = fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
+    let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty());
+    parent.unwrap_or(Path::new(".")).to_owned()
 }
 
 #[cfg(test)]
 mod tests {
-    use std::fs::{self, File, OpenOptions};
+    use std::fs::{File, OpenOptions};
     use std::io::{self, ErrorKind};
     use std::net::{TcpListener, TcpStream};
     use std::os::unix::fs::symlink;
@@ -223,15 +236,16 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_there_is_a_sentence_with_on_and_nothing_with_auto() {
-        if !is_there("what_is_not_there_is_a_sentence_with_on_and_nothing_with_auto") {
+    fn what_is_not_there_is_a_sentence_with_on_and_takes_nothing_away_from_auto() {
+        if !is_there("what_is_not_there_is_a_sentence_with_on_and_takes_nothing_away_from_auto") {
             return;
         }
         let bounds = || Bounds { readable: vec![Path::new("/nowhere/at/all")], ..Bounds::default() };
         let failure = Sandbox::On.enter(bounds()).unwrap_err().to_string();
         assert!(failure.contains("--sandbox 'on'") && failure.contains("/nowhere/at/all"), "{failure}");
-        Sandbox::Auto.enter(bounds()).unwrap();
-        fs::read("/proc/self/stat").unwrap();
         Sandbox::Off.enter(bounds()).unwrap();
+        fs::read("/proc/self/stat").unwrap();
+        Sandbox::Auto.enter(bounds()).unwrap();
+        check(fs::read("/proc/self/stat"), false);
     }
 }

@@ -36,8 +36,8 @@ pub const LISTENERS_MAX: usize = 1024;
 /// Events taken from the kernel at once. Arbitrary; the rest come with the next wait.
 const EVENTS_MAX: usize = 1024;
 
-/// Idle connections closed at once when there is no room for another. Arbitrary: enough that looking for
-/// them is a small part of what each of the next ones costs.
+/// Idle connections closed at once when there is no room for another, or an eighth of a small table.
+/// Arbitrary: enough that looking for them is a small part of what each of the next ones costs.
 const ROOM: usize = 16;
 
 /// How long idle connections stay open when the server ends, so that a request which is on its way is
@@ -215,11 +215,12 @@ impl Server {
                 return Ok(occasion);
             }
             self.shared.tally.calls.count(Call::EpollWait);
-            match self.poll.poll(events, self.timeout()) {
+            let polled = self.poll.poll(events, self.timeout());
+            self.shared.clock.tick();
+            match polled {
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
                 polled => polled?,
             }
-            self.shared.clock.tick();
             let turns = self.again.len();
             for event in &*events {
                 match event.token() {
@@ -409,19 +410,27 @@ impl Server {
         let now = self.shared.clock.now();
         for index in 0..self.listeners.len() {
             for _ in 0..self.listeners[index].accepts_now(now) {
-                let is_full = self.clients.len() >= self.limits.connections;
-                let tally = &mut self.shared.tally;
-                let why = match is_full {
-                    true => "--max-connections are open".to_owned(),
-                    false => match self.listeners[index].accept(tally) {
+                let limit = self.limits.connections;
+                let listener = &mut self.listeners[index];
+                let why = match self.clients.len() < limit {
+                    false => format!("{limit} are open (see --max-connections)"),
+                    true => match listener.accept(&mut self.shared.tally) {
                         Accepted::One(socket) => {
                             self.welcome(socket);
                             continue;
                         }
                         Accepted::Nobody => break,
                         Accepted::NoRoom(error) => cause(&error),
+                        Accepted::Failing(error) => {
+                            listener.rest(now, &cause(&error), &mut self.shared.tally);
+                            break;
+                        }
                     },
                 };
+                // Nobody is closed for somebody who has not come.
+                if !listener.is_awaited() {
+                    break;
+                }
                 // Each connection that is closed for it leaves a descriptor.
                 if !self.make_room() {
                     self.listeners[index].rest(now, &why, &mut self.shared.tally);
@@ -439,9 +448,10 @@ impl Server {
             |client: &Client| client.phase == Phase::Idle && client.since < now && !client.is_queued;
         let idle = self.clients.iter().filter(|(_, client)| is_idle(client));
         let mut idle: Vec<(Instant, Token)> = idle.map(|(token, client)| (client.since, token)).collect();
-        if idle.len() > ROOM {
-            idle.select_nth_unstable(ROOM);
-            idle.truncate(ROOM);
+        let room = ROOM.min(self.clients.len().div_ceil(8));
+        if idle.len() > room {
+            idle.select_nth_unstable(room);
+            idle.truncate(room);
         }
         let open = self.clients.len();
         for (since, token) in idle {

@@ -193,24 +193,28 @@ pub(crate) fn thread_times() -> (Duration, Duration) {
     (duration(usage.ru_utime), duration(usage.ru_stime))
 }
 
-/// Takes over the descriptor `fd`, which this program was started with, to write to it; of standard output and standard
-/// error it takes a copy. To be called before the program opens any descriptor of its own.
+/// As [`adopt`], of a descriptor that is written to; of standard output and standard error it is a copy.
 ///
 /// # Errors
-/// `EBADF` if it is not open, or not for writing; see fcntl(2).
-pub(crate) fn inherited(fd: RawFd) -> io::Result<OwnedFd> {
-    // SAFETY: F_DUPFD_CLOEXEC reads nothing but the number.
-    let copy = owned(unsafe { libc::fcntl(fd, libc::F_DUPFD_CLOEXEC, 3) })?;
+/// `EBADF` also if it is not open for writing.
+pub(crate) fn adopt_to_write(fd: RawFd) -> io::Result<OwnedFd> {
+    let own = match fd {
+        // SAFETY: F_DUPFD_CLOEXEC reads nothing but the numbers.
+        ..=libc::STDERR_FILENO => owned(unsafe { libc::fcntl(fd, libc::F_DUPFD_CLOEXEC, 3) })?,
+        _ => adopt(fd)?,
+    };
     // SAFETY: F_GETFL reads nothing but the number.
-    let flags = unsafe { libc::fcntl(copy.as_raw_fd(), libc::F_GETFL) };
+    let flags = unsafe { libc::fcntl(own.as_raw_fd(), libc::F_GETFL) };
     if flags & libc::O_ACCMODE == libc::O_RDONLY {
         return Err(io::Error::from_raw_os_error(libc::EBADF));
     }
-    if fd > libc::STDERR_FILENO {
-        // SAFETY: it is open, and nobody in this program knows it.
-        drop(unsafe { OwnedFd::from_raw_fd(fd) });
-    }
-    Ok(copy)
+    Ok(own)
+}
+
+/// Lets `signal` do from now on what it does by itself.
+pub(crate) fn restore(signal: libc::c_int) {
+    // SAFETY: the default takes no handler of ours. It fails for what is no signal only.
+    unsafe { libc::signal(signal, libc::SIG_DFL) };
 }
 
 fn owned(fd: RawFd) -> io::Result<OwnedFd> {

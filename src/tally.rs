@@ -120,7 +120,7 @@ pub struct Connections {
     pub aborted: u64,
     /// Of those that were ended by us, those that were idle the longest when there was no room.
     pub made_room: u64,
-    /// How often accepting rested since descriptors or memory had run out.
+    /// How often accepting rested since there was no room.
     pub rests: u64,
 }
 
@@ -175,7 +175,7 @@ impl Tally {
         self.depth += 1;
     }
 
-    /// A head, or the body behind it, was refused for its form.
+    /// A head, or the body behind it, was refused for its form, or since its rest did not come.
     pub fn count_refused(&mut self, class: usize) {
         self.answered[row(REFUSED, class)] += 1;
         self.depth += 1;

@@ -33,6 +33,7 @@ use crate::sandbox::Bounds;
 use crate::server::{Ended, LISTENERS_MAX, Limits, Occasion, Orders, Server};
 use crate::signals;
 use crate::socket_file::Access;
+use crate::sys;
 
 /// What all workers know of each other.
 #[derive(Debug)]
@@ -62,6 +63,7 @@ pub fn serve(
         true => allowed_cpus().map_err(|error| system("cannot --pin workers", &error))?,
         false => Vec::new(),
     };
+    let descriptors = raise_descriptors();
     let cpu_of = |index: usize| (!cpus.is_empty()).then(|| cpus[index % cpus.len()]);
 
     // While the terminal can still be opened: the sandbox would not let us.
@@ -106,7 +108,6 @@ pub fn serve(
     let reporter = Reporter::start(settings)?;
     let crew = Arc::new(Crew { board: Board::new(count), reporter, count, is_over: AtomicBool::new(false) });
     let budget = settings.max_requests.map(Budget::new);
-    let descriptors = raise_descriptors();
     let limits = Limits {
         connections: settings.max_connections.unwrap_or_else(|| connections_max(descriptors, count)),
         requests_each: settings.requests_each,
@@ -155,6 +156,8 @@ pub fn serve(
             outcome = ended;
         }
     }
+    // Nobody listens for them any more, and whoever reads the report may keep us waiting.
+    signals.iter().for_each(|&signal| sys::restore(signal));
     crew.reporter.at_end(&snapshots)?;
     outcome
 }

@@ -9,11 +9,14 @@ lower one of each round would make a third one that is cheaper than both.
 import dataclasses
 import statistics
 
+from .documents import LARGE
 from .rounds import RowResult, Run
 from .rows import Bar, Row
 
 # Above this share of a CPU, waiting for it is what the run did.
 BUSY_SHARE = 0.9
+# Above this ratio of its dearest round to its cheapest, the machine has changed beneath the floor.
+STEADY_MAX = 1.2
 # And above this one, what strangers took of our CPUs is more than housekeeping.
 DISTURBED_SHARE = 0.05
 
@@ -53,6 +56,17 @@ def judge_one(row: Row, result: RowResult, bar: Bar, contender: str) -> Verdict:
     ratios = [value_of(run, bar) / value_of(other, bar) for run, other in zip(runs, others, strict=True)]
     kept = bar.kept_by(statistics.median(ratios))
     return Verdict(row.id, contender, bar.sentence, compared_with, ratios, kept, "")
+
+
+def floor_moved(row: Row, result: RowResult) -> str | None:
+    """By how much the floor did, if that is more than its own. A large file's cost moves by itself."""
+    if row.document.size_bytes >= LARGE.size_bytes:
+        return None
+    floor = cheapest(row, result, tuple(each.name for each in row.contenders if each.family == "floor"))
+    costs = [run.cpu_us for run in clean_runs(result, row.load.name, floor)] if floor else []
+    if not costs or max(costs) <= min(costs) * STEADY_MAX:
+        return None
+    return f"the floor's cost went from {min(costs):.2f} to {max(costs):.2f} µs"
 
 
 def floor_of(row: Row, result: RowResult, verdict: Verdict) -> list[float]:

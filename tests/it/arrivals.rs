@@ -3,7 +3,7 @@
 
 use std::time::{Duration, Instant};
 
-use crate::server::{PATIENCE, Server, fixtures};
+use crate::server::{PATIENCE, Server, fixtures, temporary};
 
 /// How long a connection without data is held back, and as long again.
 const SILENCE: Duration = Duration::from_secs(2);
@@ -82,6 +82,28 @@ fn idle_connections_make_room_for_new_ones() {
         .collect();
     assert_eq!(clients.last_mut().unwrap().get("/hello.txt").unwrap().status(), 200, "the last one is kept");
     clients[0].assert_closed();
+}
+
+/// At the limit nobody is closed for somebody who has not come, and nothing is said.
+#[test]
+fn a_full_table_alone_closes_nobody() {
+    let report = temporary();
+    let path = report.path().join("report.json");
+    let args = ["--max-connections", "4", "--listen", "127.0.0.1:0", "--fixed", "--report", "json"];
+    let mut server =
+        Server::start(args.iter().map(std::ffi::OsStr::new).chain(["--report-file".as_ref(), path.as_ref()]));
+    let mut clients: Vec<_> = (0..4).map(|_| server.connect()).collect();
+    for _ in 0..3 {
+        for client in &mut clients {
+            assert_eq!(client.get("/").unwrap().status(), 200);
+        }
+    }
+    server.signal("TERM");
+    assert_eq!(server.wait().code(), Some(0));
+    let report: serde_json::Value = serde_json::from_str(&std::fs::read_to_string(path).unwrap()).unwrap();
+    for count in ["closed_for_room", "accept_rests"] {
+        assert_eq!(report["connections"][count], 0, "{count}");
+    }
 }
 
 /// The same with all of them at once; those who wait cost nothing meanwhile.

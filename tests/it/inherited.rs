@@ -5,10 +5,13 @@ use std::net::{SocketAddr, TcpListener, TcpStream, UdpSocket};
 use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixListener;
 use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
 
 use crate::client::Client;
 use crate::command_line::{REFUSED, USAGE};
-use crate::server::{Server, address, command, fixtures, run, share_environment, skip, temporary};
+use crate::server::{
+    PATIENCE, Server, address, command, fixtures, run, share_environment, skip, temporary, unwarned,
+};
 
 /// The binary with `socket` as its descriptor 3. It is handed over as the shell's standard input, so that
 /// nobody else who is started meanwhile has it too.
@@ -187,4 +190,21 @@ fn systemd_socket_activate_starts_it() {
         server.ready_line
     );
     assert_eq!(server.connect().get("/hello.txt").unwrap().text(), "Hello World\n");
+}
+
+/// Who has the listening socket's number cannot be told by it.
+#[test]
+fn an_inherited_socket_is_not_taken_for_a_descriptor_to_be_told() {
+    let args = ["--fixed", "--listen", "127.0.0.1:0", "--ready-fd", "3"];
+    let mut child =
+        handed(bound().0, ONE, &args).stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
+    let end = Instant::now() + PATIENCE;
+    while Instant::now() < end && child.try_wait().unwrap().is_none() {
+        std::thread::sleep(Duration::from_millis(2));
+    }
+    let _ = child.kill(); // It has ended, or should have.
+    let output = child.wait_with_output().unwrap();
+    let said = unwarned(&String::from_utf8(output.stderr).unwrap());
+    assert_eq!(output.status.code(), Some(1), "{said}");
+    assert!(said.contains("--ready-fd 3"), "{said}");
 }

@@ -400,3 +400,19 @@ fn as_process_1_it_heeds_signals() {
         assert_eq!(server.wait().code(), Some(0), "{signal}");
     }
 }
+
+/// A request whose head has come is heard to its end.
+#[test]
+fn a_body_on_its_way_is_waited_for_at_the_end() {
+    let mut server = Server::fixed(&[]);
+    let mut client = server.connect();
+    client.get("/").unwrap();
+    client.send("POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 2\r\n\r\nx");
+    server.signal("TERM");
+    // Longer than idle connections are left open.
+    std::thread::sleep(Duration::from_millis(600));
+    client.send("y");
+    let response = client.response().unwrap();
+    assert_eq!((response.status(), response.field("Connection")), (200, Some("close")));
+    assert_eq!(server.wait().code(), Some(0));
+}

@@ -81,6 +81,17 @@ fn a_head_that_does_not_end_is_refused_with_408() {
     }
 }
 
+/// RFC 9112 §2.2: an empty line before a request is ignored; it is no part of one.
+#[test]
+fn an_empty_line_begins_no_head() {
+    let server = fixed(&["--header-timeout", "300ms"]);
+    let mut client = server.connect();
+    client.get("/").unwrap();
+    client.send("\r\n");
+    std::thread::sleep(Duration::from_millis(900));
+    assert_eq!(client.get("/").unwrap().status(), 200);
+}
+
 #[test]
 fn a_body_that_stops_is_refused_and_one_that_goes_on_is_not() {
     let server = fixed(&["--body-timeout", "400ms"]);
