@@ -121,8 +121,11 @@ fn root_is_warned_and_nobody_else() {
     let said = |command: &mut Command| {
         let stderr = tempfile::NamedTempFile::new().expect("a file");
         let args = ["--fixed", "--listen", "127.0.0.1:0"];
-        let server = Server::spawn(command.args(args).stderr(stderr.reopen().expect("it is ours")));
+        let mut server = Server::spawn(command.args(args).stderr(stderr.reopen().expect("it is ours")));
         assert_eq!(of_threads(&server, "NoNewPrivs"), ["1"], "always");
+        // The warning comes behind the line about the place.
+        server.signal("TERM");
+        server.wait();
         fs::read_to_string(stderr.path()).expect("it is ours")
     };
     match unprivileged() {
