@@ -65,7 +65,7 @@ fn a_file_is_served_when_there_is_no_descriptor_left() {
     }
 }
 
-/// 500 clients on 64 descriptors: whoever has been idle the longest goes, and everybody is answered.
+/// 200 clients on 64 descriptors: whoever has been idle the longest goes, and everybody is answered.
 #[test]
 fn idle_connections_make_room_for_new_ones() {
     let fixtures = fixtures();
@@ -73,7 +73,7 @@ fn idle_connections_make_room_for_new_ones() {
     let script = "ulimit -n 64 && exec \"$0\" --listen 127.0.0.1:0 \"$1\"";
     command.args(["-c", script, env!("CARGO_BIN_EXE_tared")]).arg(&fixtures);
     let server = Server::spawn(&mut command);
-    let mut clients: Vec<_> = (0..500)
+    let mut clients: Vec<_> = (0..200)
         .map(|_| {
             let mut client = server.connect();
             assert_eq!(client.get("/hello.txt").unwrap().text(), "Hello World\n");
