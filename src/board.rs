@@ -34,6 +34,8 @@ pub struct Board(Mutex<Posted>);
 struct Posted {
     /// For each worker what it gave to reports that others have not given to yet.
     snapshots: Vec<VecDeque<Snapshot>>,
+    /// What those had done in the end who have ended.
+    last: Vec<Option<Snapshot>>,
     pulses: Vec<Option<(Instant, Pulse)>>,
     said: Option<Instant>,
 }
@@ -42,7 +44,12 @@ impl Board {
     /// A board of so many workers.
     pub fn new(workers: usize) -> Self {
         let snapshots = (0..workers).map(|_| VecDeque::new()).collect();
-        Self(Mutex::new(Posted { snapshots, pulses: vec![None; workers], said: None }))
+        Self(Mutex::new(Posted {
+            snapshots,
+            last: vec![None; workers],
+            pulses: vec![None; workers],
+            said: None,
+        }))
     }
 
     /// Puts up what a worker has done so far. All workers are asked at once; the last one to answer gets
@@ -50,8 +57,15 @@ impl Board {
     pub fn post(&self, worker: usize, snapshot: Snapshot) -> Option<Vec<Snapshot>> {
         let mut posted = self.lock();
         posted.snapshots[worker].push_back(snapshot);
-        let is_whole = posted.snapshots.iter().all(|queue| !queue.is_empty());
-        is_whole.then(|| posted.snapshots.iter_mut().filter_map(VecDeque::pop_front).collect())
+        posted.take_round()
+    }
+
+    /// A worker has ended, and goes into all reports to come as it is. Returns what [`Board::post`] does,
+    /// if the others have waited for this one.
+    pub fn leave(&self, worker: usize, snapshot: Snapshot) -> Option<Vec<Snapshot>> {
+        let mut posted = self.lock();
+        posted.last[worker] = Some(snapshot);
+        posted.take_round()
     }
 
     /// Puts up a worker's last second. Once a second somebody gets the sum of all.
@@ -76,6 +90,19 @@ impl Board {
 
     fn lock(&self) -> MutexGuard<'_, Posted> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Posted {
+    /// One snapshot of each worker, if somebody is asked and nobody is waited for.
+    fn take_round(&mut self) -> Option<Vec<Snapshot>> {
+        let mut both = self.snapshots.iter().zip(&self.last);
+        let is_asked = self.snapshots.iter().any(|queue| !queue.is_empty());
+        if !is_asked || !both.all(|(queue, last)| !queue.is_empty() || last.is_some()) {
+            return None;
+        }
+        let both = self.snapshots.iter_mut().zip(&self.last);
+        Some(both.filter_map(|(queue, last)| queue.pop_front().or_else(|| last.clone())).collect())
     }
 }
 
@@ -111,6 +138,12 @@ mod tests {
         assert_eq!(opens(board.post(1, snapshot(10))), Some(vec![1, 10]));
         assert_eq!(opens(board.post(1, snapshot(20))), Some(vec![2, 20]));
         assert_eq!(opens(Board::new(1).post(0, snapshot(7))), Some(vec![7]));
+
+        assert_eq!(opens(board.leave(0, snapshot(3))), None, "nobody is asked");
+        assert_eq!(opens(board.post(1, snapshot(30))), Some(vec![3, 30]), "who has ended is not waited for");
+        let board = Board::new(2);
+        assert_eq!(opens(board.post(1, snapshot(10))), None);
+        assert_eq!(opens(board.leave(0, snapshot(0))), Some(vec![0, 10]), "who ends lets the others go on");
     }
 
     #[test]

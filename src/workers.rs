@@ -252,7 +252,13 @@ fn run(server: &mut Server, index: usize, crew: &Crew) -> Result<(Ended, Snapsho
                 }
             }
             Ok(Occasion::Over) => end_all(),
-            Ok(Occasion::Ended(ended)) => return Ok((ended, server.snapshot())),
+            Ok(Occasion::Ended(ended)) => {
+                let snapshot = server.snapshot();
+                if let Some(snapshots) = crew.board.leave(index, snapshot.clone()) {
+                    crew.reporter.on_demand(&snapshots);
+                }
+                return Ok((ended, snapshot));
+            }
             Err(error) => {
                 end_all();
                 return Err(system("waiting for events failed", &error));

@@ -871,3 +871,26 @@ fn the_user_agent_is_the_clients_own_name() {
     close(&mut client);
     assert_eq!(at(&server.end(), "dialect.user_agent"), "probe/1 \"quoted\" \u{e9}");
 }
+
+/// A worker that has ended already is in the report of one that has not.
+#[test]
+fn a_report_can_be_had_while_the_last_worker_ends() {
+    let dir = temporary();
+    let path = dir.path().join("report.json");
+    let args = ["--fixed", "--size", "100m", "--workers", "2", "--grace", "60s", "--listen", "127.0.0.1:0"];
+    let server = Server::spawn(command().args(args).args(["--report", "json", "--report-file"]).arg(&path));
+    let mut slow = Client::connect_narrow(server.address);
+    slow.send("GET / HTTP/1.1\r\nHost: a\r\n\r\n");
+    slow.take(1).expect("it begins");
+    server.signal("TERM");
+    // Nothing tells from outside that the idle worker has ended; it does so at once.
+    std::thread::sleep(Duration::from_millis(300));
+    let end = Instant::now() + PATIENCE;
+    while !path.exists() {
+        assert!(Instant::now() < end, "there is no report");
+        server.signal("USR1");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    let report = parse(&fs::read_to_string(&path).expect("it is whole"));
+    assert_eq!((count(&report, "workers.count"), count(&report, "connections.open")), (2, 1));
+}
