@@ -1,6 +1,6 @@
-//! What was typed (clap) → what it means ([`Settings`], in which an absent value has a meaning).
+//! What was typed → what it means ([`Settings`], in which an absent value has a meaning).
 //!
-//! clap knows names, defaults and help; every value is interpreted here, so that every refusal is one
+//! `typed` knows names, defaults and help; every value is interpreted here, so that every refusal is one
 //! sentence naming the option, the value, the cause and what to try.
 
 use std::ffi::{OsStr, OsString};
@@ -10,10 +10,9 @@ use std::path::{Path, PathBuf};
 use std::str::FromStr;
 use std::time::Duration;
 
-use clap::builder::FalseyValueParser;
 use clap::error::ErrorKind;
 use clap::parser::ValueSource;
-use clap::{ArgMatches, Args, Command, FromArgMatches};
+use clap::{ArgMatches, FromArgMatches};
 
 use crate::address::Address;
 use crate::deadlines::Patience;
@@ -23,6 +22,7 @@ use crate::head::{Field, Status};
 use crate::mime;
 use crate::privilege::Named;
 use crate::sandbox::Sandbox;
+use crate::typed::{Typed, command};
 
 /// What tared is asked to do.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -135,232 +135,6 @@ const COMPUTED: [&str; 4] = ["Connection", "Content-Length", "Date", "Transfer-E
 
 /// Fields that tared writes itself from the file it serves.
 const COMPUTED_OF_FILES: [&str; 4] = ["Accept-Ranges", "Content-Range", "ETag", "Last-Modified"];
-
-const ABOUT: &str =
-    "A minimal raw-socket static file server, and the zero-overhead baseline target of a benchmark";
-
-const AFTER_HELP: &str = "\
-Sockets that systemd hands down (LISTEN_FDS) are served besides what --listen
-names, or in place of its default.
-
-Every option also reads the environment variable shown with it; what is typed
-wins. A variable gives a repeatable option several values, one a line.
-
-Prints a line for each address to standard output when it accepts connections.
-SIGTERM, SIGINT, SIGQUIT, and SIGHUP of its terminal: finishes the responses in
-flight (see --grace), reports on standard error and ends; a second one ends at
-once. SIGUSR1: reports. Exit status: 0 ended in order, 1 the system refused or
-ended at once, 2 the command line is wrong.
-
-Examples:
-  tared public/                  serve a directory on 127.0.0.1:8080
-  tared --listen :8080 public/   on every address, IPv4 and IPv6
-  tared --listen unix:/run/tared.sock public/   for a proxy on this machine
-  tared --fixed                  an empty 200 for every request
-  tared --fixed --body 'Hi\\n'    a small body; --size 1m for a larger one";
-
-#[derive(Args, Debug)]
-struct Typed {
-    /// Directory to serve [default: the current one]
-    #[arg(value_name = "DIR")]
-    dir: Option<PathBuf>,
-
-    /// Answer every request with one precomputed response
-    #[arg(long, env = "TARED_FIXED", value_parser = FalseyValueParser::new())]
-    fixed: bool,
-
-    /// HOST:PORT, [IPV6]:PORT, :PORT for every address, IPv4 and IPv6, or
-    /// unix:/PATH; port 0 is any free one; repeatable
-    #[arg(long, env = "TARED_LISTEN", value_name = "ADDR", default_value = "127.0.0.1:8080")]
-    listen: Vec<String>,
-
-    /// Permissions of unix sockets, as in chmod [default: what the umask leaves]
-    #[arg(long, env = "TARED_UNIX_MODE", value_name = "MODE")]
-    unix_mode: Option<String>,
-
-    /// File served for a directory; repeatable [default: index.html]
-    #[arg(long, env = "TARED_INDEX", value_name = "NAME")]
-    index: Vec<String>,
-
-    /// Field added to every successful response; repeatable
-    #[arg(long, env = "TARED_HEADER", value_name = "NAME: VALUE")]
-    header: Vec<String>,
-
-    /// Pending connections asked of the kernel
-    #[arg(long, env = "TARED_BACKLOG", value_name = "N", default_value = "4096")]
-    backlog: String,
-
-    /// Loops that share the address and nothing else; 0 is one per core
-    #[arg(long, env = "TARED_WORKERS", value_name = "N", default_value = "1")]
-    workers: String,
-
-    /// Keep worker k on the k-th core that is allowed
-    #[arg(long, env = "TARED_PIN", value_parser = FalseyValueParser::new())]
-    pin: bool,
-
-    /// User to become once it listens, and before it serves
-    #[arg(long, env = "TARED_USER", value_name = "NAME[:GROUP]")]
-    user: Option<String>,
-
-    /// Let the kernel (Landlock) keep it to reading DIR: auto, where it can; on,
-    /// or do not serve; off
-    #[arg(long, env = "TARED_SANDBOX", value_name = "WHEN", default_value = "auto")]
-    sandbox: String,
-
-    /// Response body; \n, \r, \t, \\ understood in TEXT [default: empty]
-    #[arg(long, env = "TARED_BODY", value_name = "TEXT|@FILE", help_heading = "With --fixed")]
-    body: Option<OsString>,
-
-    /// A body of N zero bytes instead (k, m, g: times 1024)
-    #[arg(long, env = "TARED_SIZE", value_name = "N[k|m|g]", help_heading = "With --fixed")]
-    size: Option<String>,
-
-    /// Response status [default: 200]
-    #[arg(long, env = "TARED_STATUS", value_name = "CODE", help_heading = "With --fixed")]
-    status: Option<String>,
-
-    /// Content-Type [default: text/html without --body, else by FILE's
-    /// extension or text/plain; charset=utf-8]
-    #[arg(long = "type", env = "TARED_TYPE", value_name = "MIME", help_heading = "With --fixed")]
-    content_type: Option<String>,
-
-    /// Connections open at a time [default: what descriptors allow]
-    #[arg(long, env = "TARED_MAX_CONNECTIONS", value_name = "N", help_heading = "Limits")]
-    max_connections: Option<String>,
-
-    /// Requests of one connection, then it closes [default: any number]
-    #[arg(long, env = "TARED_MAX_REQUESTS_PER_CONNECTION", value_name = "N", help_heading = "Limits")]
-    max_requests_per_connection: Option<String>,
-
-    /// Wait for the next request so long; 0 is for ever
-    #[arg(
-        long,
-        env = "TARED_KEEP_ALIVE",
-        value_name = "TIME",
-        default_value = "65s",
-        help_heading = "Limits"
-    )]
-    keep_alive: String,
-
-    /// Wait for all of a head so long, from its first byte on; then 408
-    #[arg(
-        long,
-        env = "TARED_HEADER_TIMEOUT",
-        value_name = "TIME",
-        default_value = "10s",
-        help_heading = "Limits"
-    )]
-    header_timeout: String,
-
-    /// Wait for the next piece of a request body so long; then 408
-    #[arg(
-        long,
-        env = "TARED_BODY_TIMEOUT",
-        value_name = "TIME",
-        default_value = "60s",
-        help_heading = "Limits"
-    )]
-    body_timeout: String,
-
-    /// Wait for a client that takes nothing of its response so long
-    #[arg(
-        long,
-        env = "TARED_WRITE_TIMEOUT",
-        value_name = "TIME",
-        default_value = "60s",
-        help_heading = "Limits"
-    )]
-    write_timeout: String,
-
-    /// Let responses in flight take so long at the end
-    #[arg(long, env = "TARED_GRACE", value_name = "TIME", default_value = "10s", help_heading = "Limits")]
-    grace: String,
-
-    /// Files kept ready
-    #[arg(
-        long,
-        env = "TARED_CACHE_ENTRIES",
-        value_name = "N",
-        default_value = "1000",
-        help_heading = "Limits"
-    )]
-    cache_entries: String,
-
-    /// Drop a kept file that nobody asked for in this time
-    #[arg(
-        long,
-        env = "TARED_CACHE_IDLE",
-        value_name = "TIME",
-        default_value = "3600s",
-        help_heading = "Limits"
-    )]
-    cache_idle: String,
-
-    /// Look whether a kept file is still the same after this time; 0 is for
-    /// each request
-    #[arg(
-        long,
-        env = "TARED_CACHE_CHECK",
-        value_name = "TIME",
-        default_value = "1s",
-        help_heading = "Limits"
-    )]
-    cache_check: String,
-
-    /// Never look: files do not change while they are served
-    #[arg(long, env = "TARED_FROZEN", value_parser = FalseyValueParser::new(), help_heading = "Limits")]
-    frozen: bool,
-
-    /// End with the report after this time, as 500ms, 10s or 5m
-    #[arg(long, env = "TARED_DURATION", value_name = "TIME", help_heading = "Measuring")]
-    duration: Option<String>,
-
-    /// End with the report when N requests are answered
-    #[arg(long, env = "TARED_MAX_REQUESTS", value_name = "N", help_heading = "Measuring")]
-    max_requests: Option<String>,
-
-    /// Report as text or json
-    #[arg(
-        long,
-        env = "TARED_REPORT",
-        value_name = "FORMAT",
-        default_value = "text",
-        help_heading = "Measuring"
-    )]
-    report: String,
-
-    /// Write the report to this file, not to standard error
-    #[arg(long, env = "TARED_REPORT_FILE", value_name = "PATH", help_heading = "Measuring")]
-    report_file: Option<PathBuf>,
-
-    /// No report on standard error at the end
-    #[arg(long, short, env = "TARED_QUIET", value_parser = FalseyValueParser::new(), help_heading = "Measuring")]
-    quiet: bool,
-
-    /// Show requests/s, connections, MB/s, busy share and CPU per request once
-    /// a second on standard error
-    #[arg(long, env = "TARED_METER", value_parser = FalseyValueParser::new(), help_heading = "Measuring")]
-    meter: bool,
-
-    /// Write one JSON line to this file when connections are accepted
-    #[arg(long, env = "TARED_READY_FILE", value_name = "PATH", help_heading = "Measuring")]
-    ready_file: Option<PathBuf>,
-
-    /// The same to this open descriptor, which is closed then
-    #[arg(long, env = "TARED_READY_FD", value_name = "N", help_heading = "Measuring")]
-    ready_fd: Option<String>,
-}
-
-/// The command.
-fn command() -> Command {
-    let command = Command::new("tared")
-        .version(env!("CARGO_PKG_VERSION"))
-        .about(ABOUT)
-        .after_help(AFTER_HELP)
-        .override_usage("tared [OPTIONS] [DIR]\n       tared --fixed [OPTIONS]")
-        .term_width(80);
-    Typed::augment_args(command).mut_args(|arg| arg.hide_env_values(true))
-}
 
 /// Interprets a command line, its program name included, and the environment.
 ///

@@ -6,6 +6,7 @@
 //! bytes. Bytes flow down this list, decisions are values, and borrowing points one way.
 //!
 //! # Start
+//! - `typed`: what can be typed
 //! - [`cli`]: what was typed → what it means
 //! - [`workers`]: one loop, or several that share nothing but the address
 //! - [`open`]: what is to be served → the site, opened
@@ -121,6 +122,7 @@ mod sys;
 pub mod table;
 pub mod tally;
 pub mod target;
+mod typed;
 pub mod usage;
 pub mod verdict;
 pub mod workers;
