@@ -329,7 +329,7 @@ impl<S: Socket> Conn<S> {
             let may_send_more = request.keep_alive || is_early;
             let asked = Asked { method: request.method, dialect: request.dialect, head_len };
             let mark = shared.outbox.mark();
-            let (class, is_from_file) = shared.respond(&request, is_kept);
+            let (class, is_from_file) = shared.respond(&request, &slot.unread()[..head_len], is_kept);
             let is_long = shared.outbox.is_longer_since(mark, PROMPT_MAX);
             let answered = Answered { len, is_kept, may_send_more, is_long, asked, class };
             if is_from_file {
@@ -450,11 +450,11 @@ impl Shared {
         }
     }
 
-    /// Puts the response to `request` into the batch; returns the class of its status, and whether it is
-    /// read from its file.
-    fn respond(&mut self, request: &Request<'_>, is_kept: bool) -> (usize, bool) {
+    /// Puts the response to `request`, read from `head`, into the batch; returns the class of its status, and
+    /// whether it is read from its file.
+    fn respond(&mut self, request: &Request<'_>, head: &[u8], is_kept: bool) -> (usize, bool) {
         let date = self.clock.date();
-        match self.site.answer(request, &self.clock, &mut self.tally) {
+        match self.site.answer(request, head, &self.clock, &mut self.tally) {
             Answer::Whole(response) => {
                 let with_body = request.method != Method::Head;
                 self.outbox.push(&response, is_kept, with_body, date);

@@ -54,8 +54,8 @@ pub struct Request<'b> {
     pub expectation: Expectation,
     /// How it is said.
     pub dialect: Dialect,
-    /// The field lines, if one of them is a condition or a range (RFC 9110 §13, §14).
-    pub conditions: Option<Fields<'b>>,
+    /// Whether a field line is a condition or a range (RFC 9110 §13, §14).
+    pub is_conditional: bool,
 }
 
 impl Request<'_> {
@@ -67,7 +67,7 @@ impl Request<'_> {
         framing: Framing::Length(0),
         expectation: Expectation::None,
         dialect: Dialect(0),
-        conditions: None,
+        is_conditional: false,
     };
 }
 
@@ -190,7 +190,7 @@ pub fn parse(bytes: &[u8]) -> Parsed<'_> {
     let mut head = httparse::Request::new(&mut []);
     let parsed =
         match ParserConfig::default().parse_request_with_uninit_headers(&mut head, bytes, &mut fields) {
-            Ok(Status::Complete(len)) => match facts(&head, &bytes[..len]) {
+            Ok(Status::Complete(len)) => match facts(&head) {
                 Ok(request) => Parsed::Complete(request, len),
                 Err(refusal) => Parsed::Refused(refusal),
             },
@@ -277,7 +277,7 @@ impl Recent {
     }
 }
 
-fn facts<'b>(head: &httparse::Request<'_, 'b>, bytes: &'b [u8]) -> Result<Request<'b>, Refusal> {
+fn facts<'b>(head: &httparse::Request<'_, 'b>) -> Result<Request<'b>, Refusal> {
     let (Some(method), Some(target), Some(minor)) = (head.method, head.path, head.version) else {
         return Err(Refusal::Malformed);
     };
@@ -348,7 +348,7 @@ fn facts<'b>(head: &httparse::Request<'_, 'b>, bytes: &'b [u8]) -> Result<Reques
         framing,
         expectation,
         dialect: Dialect::of(minor, &connection, host.is_some(), expectation),
-        conditions: is_conditional.then(|| Fields::of_head(bytes)),
+        is_conditional,
     })
 }
 
@@ -602,7 +602,7 @@ mod tests {
             framing: none,
             expectation: Expectation::None,
             dialect: Dialect::default(),
-            conditions: None,
+            is_conditional: false,
         };
         let of_ab = Dialect(Dialect::HTTP_1_0.0 | Dialect::KEEP_ALIVE.0);
         assert_eq!(request(AB.as_bytes()), Request { dialect: of_ab, ..base });

@@ -13,7 +13,7 @@ use crate::plan::{self, Plan};
 use crate::range::Span;
 use crate::refusal::{self, ALLOW, Refusal, Refusals};
 use crate::representation::{Representation, boundary};
-use crate::request::{Expectation, Method, Request};
+use crate::request::{Expectation, Fields, Method, Request};
 use crate::tally::Tally;
 use crate::target;
 
@@ -64,8 +64,9 @@ impl Site {
         }
     }
 
-    /// What `request` is answered with.
-    pub fn answer(&mut self, request: &Request<'_>, clock: &Clock, tally: &mut Tally) -> Answer {
+    /// What `request` is answered with. Those few who need more of it than its facts find it in `head`, from
+    /// which it was read.
+    pub fn answer(&mut self, request: &Request<'_>, head: &[u8], clock: &Clock, tally: &mut Tally) -> Answer {
         if request.expectation == Expectation::Unknown {
             return Answer::Whole(self.refusal(Refusal::ExpectationFailed));
         }
@@ -96,16 +97,24 @@ impl Site {
             (Method::Get | Method::Head, Err(Miss::Directory)) => {
                 Rc::new(redirect(&target::directory_location(&self.path, query)))
             }
-            (Method::Get | Method::Head, Ok(found)) => return self.conditional(request, found, clock),
+            (Method::Get | Method::Head, Ok(found)) => return self.conditional(request, head, found, clock),
             // RFC 9110 §15.5.6, with Allow. A method that nobody knows is answered alike, as nginx does.
             _ => self.refusal(Refusal::MethodNotAllowed),
         })
     }
 
     /// GET or HEAD of what was found.
-    fn conditional(&self, request: &Request<'_>, found: Rc<Representation>, clock: &Clock) -> Answer {
-        let Some(fields) = request.conditions else { return Answer::Whole(Rc::clone(&found.whole)) };
-        let is_get = request.method == Method::Get;
+    fn conditional(
+        &self,
+        request: &Request<'_>,
+        head: &[u8],
+        found: Rc<Representation>,
+        clock: &Clock,
+    ) -> Answer {
+        if !request.is_conditional {
+            return Answer::Whole(Rc::clone(&found.whole));
+        }
+        let (fields, is_get) = (Fields::of_head(head), request.method == Method::Get);
         Answer::Whole(match plan::decide(fields, is_get, &found.validators, found.len(), clock.year()) {
             Plan::Whole => Rc::clone(&found.whole),
             Plan::Parts(spans) => return Answer::Parts(found, spans),
