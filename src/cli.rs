@@ -88,12 +88,7 @@ pub enum Format {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Serve {
     /// A directory.
-    Directory {
-        /// Its path.
-        path: PathBuf,
-        /// Files served for a directory; the first that is there.
-        index_names: Vec<String>,
-    },
+    Directory(Directory),
     /// One response to everything.
     Fixed {
         /// Its status.
@@ -103,6 +98,15 @@ pub enum Serve {
         /// Its body.
         body: BodySource,
     },
+}
+
+/// A directory, and how it is served.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Directory {
+    /// Its path.
+    pub path: PathBuf,
+    /// Files served for a directory; the first that is there.
+    pub index_names: Vec<String>,
 }
 
 /// Where the body of a fixed response comes from.
@@ -170,40 +174,36 @@ impl From<Failure> for Stop {
 fn interpret(typed: Typed, matches: &ArgMatches) -> Result<Settings, Failure> {
     let index_names = values(typed.index, "index", matches);
     let serve = if typed.fixed {
-        if let Some(dir) = typed.dir {
+        let of_directory = [
+            ("DIR", typed.dir.map(|dir| dir.display().to_string())),
+            ("--index", (!index_names.is_empty()).then(|| index_names.join("\n"))),
+        ];
+        if let Some((option, Some(value))) = of_directory.into_iter().find(|(_, value)| value.is_some()) {
             return Err(Failure::usage(format!(
-                "--fixed does not go with DIR '{}': it answers without files (leave out one of the two)",
-                dir.display()
-            )));
-        }
-        if !index_names.is_empty() {
-            return Err(Failure::usage(format!(
-                "--index '{}' does not go with --fixed: it needs a directory (leave out one of the two)",
-                index_names.join("\n")
+                "{option} '{value}' does not go with --fixed, which answers without files (leave out one of the two)"
             )));
         }
         fixed(typed.status.as_deref(), typed.content_type, typed.body, typed.size.as_deref())?
     } else {
-        let given = [
+        let of_fixed = [
             ("--body", typed.body.as_ref().map(|body| body.to_string_lossy().into_owned())),
             ("--size", typed.size),
             ("--status", typed.status),
             ("--type", typed.content_type),
         ];
-        if let Some((option, Some(value))) = given.into_iter().find(|(_, value)| value.is_some()) {
+        if let Some((option, Some(value))) = of_fixed.into_iter().find(|(_, value)| value.is_some()) {
             return Err(Failure::usage(format!(
                 "{option} '{value}' does not go with a directory: it describes the one fixed response (add --fixed)"
             )));
         }
-        let path = typed.dir.unwrap_or_else(|| PathBuf::from("."));
         let index_names = if index_names.is_empty() { vec!["index.html".to_owned()] } else { index_names };
         for name in &index_names {
             check_index_name(name)?;
         }
-        Serve::Directory { path, index_names }
+        Serve::Directory(Directory { path: typed.dir.unwrap_or_else(|| PathBuf::from(".")), index_names })
     };
     let fields = values(typed.header, "header", matches);
-    let is_directory = matches!(serve, Serve::Directory { .. });
+    let is_directory = matches!(serve, Serve::Directory(_));
     let addresses = addresses(&values(typed.listen, "listen", matches))?;
     let unix_mode = typed.unix_mode.as_deref().map(mode).transpose()?;
     if let Some(mode) = typed.unix_mode

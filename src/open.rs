@@ -20,11 +20,12 @@ use crate::site::Site;
 /// A sentence naming the directory or file, what the system said, and what to try.
 pub fn site(settings: &Settings, clock: &Clock) -> Result<(Site, String), Failure> {
     match &settings.serve {
-        Serve::Directory { path, index_names } => {
+        Serve::Directory(directory) => {
+            let path = &directory.path;
             let root =
                 Root::open(path).map_err(|error| Failure::refused(directory_sentence(path, &error)))?;
-            let files =
-                Files::new(root, index_names.clone(), settings.fields.clone(), settings.keeping, clock.now());
+            let index_names = directory.index_names.clone();
+            let files = Files::new(root, index_names, settings.fields.clone(), settings.keeping, clock.now());
             Ok((Site::files(files, &settings.fields), one_line(&format!("serving {}", path.display()))))
         }
         Serve::Fixed { status, content_type, body } => {

@@ -79,8 +79,8 @@ impl Heralds {
         let _ = stdout.write_all(lines.as_bytes()).and_then(|()| stdout.flush());
         drop(stdout);
         let (mode, root) = match ready.serve {
-            Serve::Directory { path, .. } => {
-                let root = fs::canonicalize(path).unwrap_or_else(|_| path.clone());
+            Serve::Directory(directory) => {
+                let root = fs::canonicalize(&directory.path).unwrap_or_else(|_| directory.path.clone());
                 ("directory", Some(root.to_string_lossy().into_owned()))
             }
             Serve::Fixed { .. } => ("fixed", None),

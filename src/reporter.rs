@@ -45,7 +45,7 @@ impl Reporter {
         }
         Ok(Self {
             mode: match settings.serve {
-                Serve::Directory { .. } => "directory",
+                Serve::Directory(_) => "directory",
                 Serve::Fixed { .. } => "fixed",
             },
             backlog: settings.backlog,

@@ -183,7 +183,7 @@ fn raise_descriptors() -> u64 {
 /// What serving as `settings` say takes; the kernel's part of a report stands in /proc.
 fn bounds(settings: &Settings) -> Bounds<'_> {
     let readable = match &settings.serve {
-        Serve::Directory { path, .. } => vec![path.as_path()],
+        Serve::Directory(directory) => vec![directory.path.as_path()],
         Serve::Fixed { .. } => Vec::new(),
     };
     let readable = readable.into_iter().chain([Path::new("/proc")]).collect();
