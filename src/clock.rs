@@ -17,28 +17,45 @@ pub type Date = [u8; DATE_LEN];
 /// Seconds after 1970 at which the year 10000 begins, which an IMF-fixdate cannot say.
 const YEAR_10000_S: u64 = 253_402_300_800;
 
+/// What is stamped into a head as it leaves.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Dates {
+    /// For a Date field.
+    pub date: Date,
+    /// For an Expires field, where there is one.
+    pub expires: Date,
+}
+
 /// What time it is, as of the last tick.
 #[derive(Debug)]
 pub struct Clock {
     now: Instant,
-    date: Date,
-    date_until: Instant,
+    dates: Dates,
+    dates_until: Instant,
+    lifetime: Duration,
 }
 
 impl Clock {
     /// A clock that has ticked once.
     pub fn start() -> Self {
+        Self::with_lifetime(Duration::ZERO)
+    }
+
+    /// The same, for responses that expire after `lifetime`.
+    pub fn with_lifetime(lifetime: Duration) -> Self {
         let now = Instant::now();
-        let mut clock = Self { now, date: [b' '; DATE_LEN], date_until: now };
-        clock.stamp_date();
+        let blank = [b' '; DATE_LEN];
+        let dates = Dates { date: blank, expires: blank };
+        let mut clock = Self { now, dates, dates_until: now, lifetime };
+        clock.stamp_dates();
         clock
     }
 
     /// Reads the monotonic clock, and the wall clock where the second is over.
     pub fn tick(&mut self) {
         self.now = Instant::now();
-        if self.now >= self.date_until {
-            self.stamp_date();
+        if self.now >= self.dates_until {
+            self.stamp_dates();
         }
     }
 
@@ -47,14 +64,14 @@ impl Clock {
         self.now
     }
 
-    /// The text for a Date field.
-    pub fn date(&self) -> &Date {
-        &self.date
+    /// What is stamped into heads.
+    pub fn dates(&self) -> &Dates {
+        &self.dates
     }
 
-    /// The year of [`Clock::date`].
+    /// The year that it is.
     pub fn year(&self) -> u16 {
-        self.date[12..16].iter().fold(0, |year, digit| year * 10 + u16::from(digit - b'0'))
+        self.dates.date[12..16].iter().fold(0, |year, digit| year * 10 + u16::from(digit - b'0'))
     }
 
     /// The wall clock, read anew: for the slow paths that compare with a file's times.
@@ -62,12 +79,14 @@ impl Clock {
         SystemTime::now()
     }
 
-    fn stamp_date(&mut self) {
+    fn stamp_dates(&mut self) {
         let wall = SystemTime::now();
         let since_epoch = wall.duration_since(UNIX_EPOCH).unwrap_or_default();
-        self.date = imf_fixdate(wall).unwrap_or(*b"Thu, 01 Jan 1970 00:00:00 GMT");
+        let or_epoch = |date: Option<Date>| date.unwrap_or(*b"Thu, 01 Jan 1970 00:00:00 GMT");
+        self.dates.date = or_epoch(imf_fixdate(wall));
+        self.dates.expires = or_epoch(wall.checked_add(self.lifetime).and_then(imf_fixdate));
         let rest_of_second = Duration::from_secs(1) - Duration::from_nanos(since_epoch.subsec_nanos().into());
-        self.date_until = self.now + rest_of_second;
+        self.dates_until = self.now + rest_of_second;
     }
 }
 
@@ -177,15 +196,18 @@ mod tests {
 
     #[test]
     fn the_date_moves_when_its_second_is_over() {
-        let mut clock = Clock::start();
-        clock.date = [b'-'; DATE_LEN];
-        clock.date_until = clock.now() + Duration::from_secs(3600);
+        let mut clock = Clock::with_lifetime(Duration::from_secs(30));
+        clock.dates.date = [b'-'; DATE_LEN];
+        clock.dates_until = clock.now() + Duration::from_secs(3600);
         clock.tick();
-        assert_eq!(clock.date(), &[b'-'; DATE_LEN], "nothing is formatted within the second");
-        clock.date_until = clock.now();
+        assert_eq!(clock.dates().date, [b'-'; DATE_LEN], "nothing is formatted within the second");
+        clock.dates_until = clock.now();
         clock.tick();
-        assert!(clock.date().ends_with(b" GMT"));
-        assert!(clock.date_until > clock.now() && clock.date_until <= clock.now() + Duration::from_secs(1));
+        let Dates { date, expires } = clock.dates();
+        let year = clock.year();
+        let [date, expires] = [date, expires].map(|text| parse_http_date(text, year).unwrap());
+        assert_eq!(expires, date + Duration::from_secs(30));
+        assert!(clock.dates_until > clock.now() && clock.dates_until <= clock.now() + Duration::from_secs(1));
     }
 
     #[test]
@@ -243,7 +265,7 @@ mod tests {
     #[test]
     fn the_year_is_the_dates() {
         let mut clock = Clock::start();
-        clock.date = *b"Fri, 31 Dec 2026 23:59:59 GMT";
+        clock.dates.date = *b"Fri, 31 Dec 2026 23:59:59 GMT";
         assert_eq!(clock.year(), 2026);
     }
 }

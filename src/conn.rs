@@ -438,7 +438,7 @@ impl Shared {
             return false;
         }
         let response = self.site.refusal(refusal);
-        self.outbox.push(&response, false, !request::is_head(slot.unread()), self.clock.date());
+        self.outbox.push(&response, false, !request::is_head(slot.unread()), self.clock.dates());
         self.tally.count_refused(response.class());
         true
     }
@@ -453,16 +453,16 @@ impl Shared {
     /// Puts the response to `request`, read from `head`, into the batch; returns the class of its status, and
     /// whether it is read from its file.
     fn respond(&mut self, request: &Request<'_>, head: &[u8], is_kept: bool) -> (usize, bool) {
-        let date = self.clock.date();
+        let dates = self.clock.dates();
         match self.site.answer(request, head, &self.clock, &mut self.tally) {
             Answer::Whole(response) => {
                 let with_body = request.method != Method::Head;
-                self.outbox.push(&response, is_kept, with_body, date);
+                self.outbox.push(&response, is_kept, with_body, dates);
                 (response.class(), with_body && response.body().file().is_some())
             }
             Answer::Parts(representation, spans) => {
                 let boundary = self.site.boundary();
-                representation.push_parts(&spans, is_kept, date, boundary, &mut self.outbox);
+                representation.push_parts(&spans, is_kept, dates, boundary, &mut self.outbox);
                 (PARTIAL.class(), representation.whole.body().file().is_some())
             }
         }

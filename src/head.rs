@@ -1,4 +1,4 @@
-//! Precomputed responses: heads with a hole for Date, and the bodies behind them.
+//! Precomputed responses: heads with holes for dates, and the bodies behind them.
 //!
 //! In come a status, fields and a body, once, at start or when a cached entry is filled; out goes an
 //! immutable [`Response`] that is shared by everyone who is sent it. A request then costs one copy
@@ -16,7 +16,7 @@ use std::ops::Range;
 
 use memmap2::Mmap;
 
-use crate::clock::{DATE_LEN, Date};
+use crate::clock::{DATE_LEN, Dates};
 use crate::sys;
 use crate::tally::{Call, Calls};
 
@@ -118,12 +118,54 @@ impl Field {
         Self { name: name.to_owned(), value: value.into() }
     }
 
+    /// `Expires` (RFC 9111 §5.3), whose date is stamped in as the head leaves.
+    pub fn expires() -> Self {
+        Self::new("Expires", HOLE)
+    }
+
     /// `defaults` less those that `own` names too, then all of `own`.
     pub fn merged(defaults: Vec<Field>, own: &[Field]) -> Vec<Field> {
         let named = |field: &Field| own.iter().any(|other| other.name.eq_ignore_ascii_case(&field.name));
         let mut fields: Vec<Field> = defaults.into_iter().filter(|field| !named(field)).collect();
         fields.extend_from_slice(own);
         fields
+    }
+}
+
+/// The value of a field into which a date is stamped. No field that was typed has it: its value has no
+/// blank at its ends.
+const HOLE: &str = match str::from_utf8(&[b' '; DATE_LEN]) {
+    Ok(hole) => hole,
+    Err(_) => unreachable!(),
+};
+
+/// Field lines, rendered.
+#[derive(Debug, Default)]
+pub struct Lines {
+    bytes: Vec<u8>,
+    expires_at: Option<usize>,
+}
+
+impl Lines {
+    /// Renders `fields` in their order.
+    pub fn new<'f>(fields: impl IntoIterator<Item = &'f Field>) -> Self {
+        let mut lines = Self::default();
+        for Field { name, value } in fields {
+            if value == HOLE {
+                lines.expires_at = Some(lines.bytes.len() + name.len() + ": ".len());
+            }
+            lines.bytes.extend_from_slice(format!("{name}: {value}\r\n").as_bytes());
+        }
+        lines
+    }
+
+    /// Appends them to `out`, with Expires in its hole.
+    pub(crate) fn stamp(&self, dates: &Dates, out: &mut Vec<u8>) {
+        let start = out.len();
+        out.extend_from_slice(&self.bytes);
+        if let Some(at) = self.expires_at {
+            out[start + at..start + at + DATE_LEN].copy_from_slice(&dates.expires);
+        }
     }
 }
 
@@ -242,19 +284,24 @@ pub struct Template {
     bytes: Box<[u8]>,
     head_len: usize,
     date_at: usize,
+    expires_at: Option<usize>,
 }
 
 impl Template {
-    /// Head and inlined body; the Date within is blank.
+    /// Head and inlined body; the dates within are blank.
     pub fn whole(&self) -> &[u8] {
         &self.bytes
     }
 
-    /// Appends the template to `out` with `date` in its hole; the head alone unless `with_body`.
-    pub(crate) fn stamp(&self, with_body: bool, date: &Date, out: &mut Vec<u8>) {
-        let start = out.len() + self.date_at;
+    /// Appends the template to `out` with `dates` in their holes; the head alone unless `with_body`.
+    pub(crate) fn stamp(&self, with_body: bool, dates: &Dates, out: &mut Vec<u8>) {
+        let start = out.len();
         out.extend_from_slice(if with_body { &self.bytes } else { &self.bytes[..self.head_len] });
-        out[start..start + DATE_LEN].copy_from_slice(date);
+        let date_at = start + self.date_at;
+        out[date_at..date_at + DATE_LEN].copy_from_slice(&dates.date);
+        if let Some(at) = self.expires_at {
+            out[start + at..start + at + DATE_LEN].copy_from_slice(&dates.expires);
+        }
     }
 }
 
@@ -282,16 +329,16 @@ impl Response {
             let date_at = head.len();
             head.extend_from_slice(&[b' '; DATE_LEN]);
             head.extend_from_slice(b"\r\n");
-            for Field { name, value } in fields {
-                head.extend_from_slice(format!("{name}: {value}\r\n").as_bytes());
-            }
+            let lines = Lines::new(fields);
+            let expires_at = lines.expires_at.map(|at| head.len() + at);
+            head.extend_from_slice(&lines.bytes);
             if !status.is_bodiless() {
                 head.extend_from_slice(format!("Content-Length: {body_len}\r\n").as_bytes());
             }
             head.extend_from_slice(format!("Connection: {connection}\r\n\r\n").as_bytes());
             let head_len = head.len();
             head.extend_from_slice(&inline);
-            Template { bytes: head.into_boxed_slice(), head_len, date_at }
+            Template { bytes: head.into_boxed_slice(), head_len, date_at, expires_at }
         };
         Self { keep_alive: template("keep-alive"), close: template("close"), body, class: status.class() }
     }
@@ -321,11 +368,12 @@ impl Response {
 mod tests {
     use super::*;
 
-    const DATE: &Date = b"Sun, 06 Nov 1994 08:49:37 GMT";
+    const DATES: &Dates =
+        &Dates { date: *b"Sun, 06 Nov 1994 08:49:37 GMT", expires: *b"Mon, 07 Nov 1994 08:49:37 GMT" };
 
     fn stamped(response: &Response, keep_alive: bool, with_body: bool) -> String {
         let mut out = b"before".to_vec();
-        response.template(keep_alive).stamp(with_body, DATE, &mut out);
+        response.template(keep_alive).stamp(with_body, DATES, &mut out);
         String::from_utf8(out).unwrap().strip_prefix("before").unwrap().to_owned()
     }
 
@@ -361,6 +409,18 @@ mod tests {
             let response = Response::new(Status(code), &[], Body::None);
             assert!(!stamped(&response, true, true).contains("Content-Length"));
         }
+    }
+
+    #[test]
+    fn both_dates_are_stamped_where_both_are() {
+        let fields = [Field::new("Server", "tared"), Field::expires(), Field::new("X", "y")];
+        let response = Response::new(Status(200), &fields, Body::Bytes(b"Hi".to_vec()));
+        assert_eq!(
+            stamped(&response, true, true),
+            "HTTP/1.1 200 OK\r\nDate: Sun, 06 Nov 1994 08:49:37 GMT\r\nServer: tared\r\n\
+             Expires: Mon, 07 Nov 1994 08:49:37 GMT\r\nX: y\r\nContent-Length: 2\r\n\
+             Connection: keep-alive\r\n\r\nHi"
+        );
     }
 
     #[test]

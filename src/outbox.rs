@@ -16,7 +16,7 @@ use std::io::{self, IoSlice, Write};
 use std::num::NonZeroUsize;
 use std::rc::Rc;
 
-use crate::clock::Date;
+use crate::clock::Dates;
 use crate::head::{Response, Source};
 use crate::range::{RANGES_MAX, Span};
 use crate::tally::{Call, Calls, Tally};
@@ -112,8 +112,8 @@ impl Outbox {
     }
 
     /// Puts in `response`, its body only if `with_body` (it is not for HEAD).
-    pub fn push(&mut self, response: &Rc<Response>, keep_alive: bool, with_body: bool, date: &Date) {
-        response.template(keep_alive).stamp(with_body, date, &mut self.bytes);
+    pub fn push(&mut self, response: &Rc<Response>, keep_alive: bool, with_body: bool, dates: &Dates) {
+        response.template(keep_alive).stamp(with_body, dates, &mut self.bytes);
         if with_body && !response.body().is_empty() {
             self.push_body(response, 0..response.body().len());
         }
@@ -395,7 +395,8 @@ mod tests {
     use super::*;
     use crate::head::{Body, Status};
 
-    const DATE: &Date = b"Sun, 06 Nov 1994 08:49:37 GMT";
+    const DATES: &Dates =
+        &Dates { date: *b"Sun, 06 Nov 1994 08:49:37 GMT", expires: *b"Mon, 07 Nov 1994 08:49:37 GMT" };
 
     fn response(body: Body) -> Rc<Response> {
         Rc::new(Response::new(Status(200), &[], body))
@@ -423,7 +424,7 @@ mod tests {
             (&filed, true, true),
             (&small, true, true),
         ] {
-            outbox.push(response, keep_alive, with_body, DATE);
+            outbox.push(response, keep_alive, with_body, DATES);
         }
         outbox.push_span(&large, 10..20);
         outbox.push_span(&small, 1..3);
@@ -452,7 +453,7 @@ mod tests {
     fn a_batch_from_memory_leaves_with_one_write() {
         let mut outbox = Outbox::default();
         for body_len in [5, 3000, 5, 3000] {
-            outbox.push(&response(Body::Bytes(vec![b'x'; body_len])), true, true, DATE);
+            outbox.push(&response(Body::Bytes(vec![b'x'; body_len])), true, true, DATES);
         }
         let mut socket = Taker::wide();
         assert_eq!(outbox.send(&mut socket, &mut Tally::default()), Sent::All);
@@ -485,9 +486,9 @@ mod tests {
         let (first, second) = (response(Body::Bytes(b"1".to_vec())), response(Body::Bytes(vec![b'2'; 5000])));
         let both = || {
             let mut outbox = Outbox::default();
-            outbox.push(&first, true, true, DATE);
+            outbox.push(&first, true, true, DATES);
             let mark = outbox.mark();
-            outbox.push(&second, true, true, DATE);
+            outbox.push(&second, true, true, DATES);
             (outbox, mark)
         };
         let first_len = both().1.total as usize;
@@ -515,7 +516,7 @@ mod tests {
     fn a_file_that_ends_too_early_cuts_its_response() {
         let short = response(Body::File { file: file(&[b'F'; 699]), len: 700 });
         let mut outbox = Outbox::default();
-        outbox.push(&short, true, true, DATE);
+        outbox.push(&short, true, true, DATES);
         let mut socket = Taker::wide();
         assert_eq!(outbox.send(&mut socket, &mut Tally::default()), Sent::Cut);
         assert!(socket.taken.ends_with(&[b'F'; 699]));

@@ -7,8 +7,8 @@
 use std::io::Write;
 use std::rc::Rc;
 
-use crate::clock::Date;
-use crate::head::{Body, Field, Response, Status};
+use crate::clock::Dates;
+use crate::head::{Body, Field, Lines, Response, Status};
 use crate::outbox::Outbox;
 use crate::plan::Validators;
 use crate::range::Span;
@@ -28,8 +28,8 @@ pub struct Representation {
     /// The answer that a client's copy is still good.
     pub not_modified: Rc<Response>,
     content_type: String,
-    /// All field lines of the 200 but Content-Type, rendered.
-    part_lines: Vec<u8>,
+    /// All field lines of the 200 but Content-Type.
+    part_lines: Lines,
     len: u64,
 }
 
@@ -51,16 +51,13 @@ impl Representation {
                 || KEPT_BY_CACHES.iter().any(|name| is_named(field, name))
         };
         let kept: Vec<Field> = all.iter().filter(|field| is_kept(field)).cloned().collect();
-        let mut part_lines = Vec::new();
-        for Field { name, value } in all.iter().filter(|field| !is_named(field, "Content-Type")) {
-            part_lines.extend_from_slice(format!("{name}: {value}\r\n").as_bytes());
-        }
+        let of_parts = all.iter().filter(|field| !is_named(field, "Content-Type"));
         let content_type = all.iter().find(|field| is_named(field, "Content-Type"));
         Self {
             validators,
             not_modified: Rc::new(Response::new(Status(304), &kept, Body::None)),
             content_type: content_type.map(|field| field.value.clone()).unwrap_or_default(),
-            part_lines,
+            part_lines: Lines::new(of_parts),
             len,
             whole: Rc::new(Response::new(Status(200), &all, body)),
         }
@@ -94,7 +91,7 @@ impl Representation {
         &self,
         spans: &[Span],
         keep_alive: bool,
-        date: &Date,
+        dates: &Dates,
         boundary: &str,
         outbox: &mut Outbox,
     ) {
@@ -104,7 +101,7 @@ impl Representation {
                     put(out, format_args!("Content-Type: {}\r\n", self.content_type));
                     self.put_content_range(out, span);
                 };
-                outbox.push_own(|out| self.put_head(out, date, lines, span.end - span.start, keep_alive));
+                outbox.push_own(|out| self.put_head(out, dates, lines, span.end - span.start, keep_alive));
                 outbox.push_span(&self.whole, span.clone());
             }
             spans => {
@@ -130,7 +127,7 @@ impl Representation {
                 };
                 outbox.push_own(|out| {
                     let body_len = body_len(out);
-                    self.put_head(out, date, lines, body_len, keep_alive);
+                    self.put_head(out, dates, lines, body_len, keep_alive);
                 });
                 for (at, span) in spans.iter().enumerate() {
                     outbox.push_own(|out| part_head(out, span, at == 0));
@@ -144,15 +141,15 @@ impl Representation {
     fn put_head(
         &self,
         out: &mut Vec<u8>,
-        date: &Date,
+        dates: &Dates,
         lines: impl Fn(&mut Vec<u8>),
         len: u64,
         keep_alive: bool,
     ) {
         out.extend_from_slice(b"HTTP/1.1 206 Partial Content\r\nDate: ");
-        out.extend_from_slice(date);
+        out.extend_from_slice(&dates.date);
         out.extend_from_slice(b"\r\n");
-        out.extend_from_slice(&self.part_lines);
+        self.part_lines.stamp(dates, out);
         lines(out);
         let connection = if keep_alive { "keep-alive" } else { "close" };
         put(out, format_args!("Content-Length: {len}\r\nConnection: {connection}\r\n\r\n"));
@@ -185,7 +182,8 @@ mod tests {
     use crate::range::{Wanted, wanted};
     use crate::tally::Tally;
 
-    const DATE: &Date = b"Sun, 06 Nov 1994 08:49:37 GMT";
+    const DATES: &Dates =
+        &Dates { date: *b"Sun, 06 Nov 1994 08:49:37 GMT", expires: *b"Mon, 07 Nov 1994 08:49:37 GMT" };
 
     fn representation(body: &[u8]) -> Representation {
         let fields = [
@@ -206,7 +204,7 @@ mod tests {
     fn parts(representation: &Representation, range: &str) -> String {
         let Wanted::Spans(spans) = wanted(range.as_bytes(), representation.len()) else { panic!("{range}") };
         let mut outbox = Outbox::default();
-        representation.push_parts(&spans, true, DATE, "BOUNDARY", &mut outbox);
+        representation.push_parts(&spans, true, DATES, "BOUNDARY", &mut outbox);
         let mut socket = Taker::wide();
         assert_eq!(outbox.send(&mut socket, &mut Tally::default()), Sent::All);
         String::from_utf8(socket.taken).unwrap()
