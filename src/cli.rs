@@ -17,9 +17,11 @@ use clap::{ArgMatches, FromArgMatches};
 use crate::address::Address;
 use crate::deadlines::Patience;
 use crate::failure::Failure;
-use crate::files::Keeping;
+use crate::files::{Keeping, Rules};
 use crate::head::{Field, Status};
-use crate::mime;
+use crate::mime::{Types, is_media_type, is_token};
+use crate::pages::Page;
+use crate::policy::{Expires, Glob, Policy};
 use crate::privilege::Named;
 use crate::sandbox::Sandbox;
 use crate::typed::{Typed, command};
@@ -43,8 +45,8 @@ pub struct Settings {
     pub user: Option<Named>,
     /// Whether the kernel keeps it to reading the site.
     pub sandbox: Sandbox,
-    /// Fields added to every successful response.
-    pub fields: Vec<Field>,
+    /// What is said with which response.
+    pub policy: Policy,
     /// What to serve.
     pub serve: Serve,
     /// Connections open at a time, if it is not for the descriptors to say.
@@ -105,8 +107,10 @@ pub enum Serve {
 pub struct Directory {
     /// Its path.
     pub path: PathBuf,
-    /// Files served for a directory; the first that is there.
-    pub index_names: Vec<String>,
+    /// What makes a response of a file.
+    pub rules: Rules,
+    /// Its own pages for refusals.
+    pub pages: Vec<Page>,
 }
 
 /// Where the body of a fixed response comes from.
@@ -173,14 +177,39 @@ impl From<Failure> for Stop {
 
 fn interpret(typed: Typed, matches: &ArgMatches) -> Result<Settings, Failure> {
     let index_names = values(typed.index, "index", matches);
+    let mime = values(typed.mime, "mime", matches);
+    let error_pages = values(typed.error_page, "error_page", matches);
+    let header_for = pairs(typed.header_for)?;
+    let policy = Policy {
+        is_shared: typed.cors,
+        expires: typed.expires.as_deref().map(expires).transpose()?,
+        cache_control: typed
+            .cache_control
+            .map(|value| cache_control(value, typed.expires.is_some()))
+            .transpose()?,
+        fields: values(typed.header, "header", matches)
+            .iter()
+            .map(|text| field("--header", text, !typed.fixed))
+            .collect::<Result<_, _>>()?,
+        by_path: header_for
+            .iter()
+            .map(|(glob, text)| Ok((Glob::parse("--header-for", glob)?, field("--header-for", text, true)?)))
+            .collect::<Result<_, Failure>>()?,
+    };
     let serve = if typed.fixed {
         let of_directory = [
             ("DIR", typed.dir.map(|dir| dir.display().to_string())),
-            ("--index", (!index_names.is_empty()).then(|| index_names.join("\n"))),
+            ("--index", joined(&index_names)),
+            ("--mime", joined(&mime)),
+            ("--default-type", typed.default_type),
+            ("--error-page", joined(&error_pages)),
+            ("--spa", typed.spa.then(String::new)),
+            ("--header-for", header_for.first().map(|(glob, _)| glob.clone())),
         ];
         if let Some((option, Some(value))) = of_directory.into_iter().find(|(_, value)| value.is_some()) {
+            let value = if value.is_empty() { value } else { format!(" '{value}'") };
             return Err(Failure::usage(format!(
-                "{option} '{value}' does not go with --fixed, which answers without files (leave out one of the two)"
+                "{option}{value} does not go with --fixed, which answers without files (leave out one of the two)"
             )));
         }
         fixed(typed.status.as_deref(), typed.content_type, typed.body, typed.size.as_deref())?
@@ -200,10 +229,21 @@ fn interpret(typed: Typed, matches: &ArgMatches) -> Result<Settings, Failure> {
         for name in &index_names {
             check_index_name(name)?;
         }
-        Serve::Directory(Directory { path: typed.dir.unwrap_or_else(|| PathBuf::from(".")), index_names })
+        let pages: Vec<Page> = error_pages.iter().map(|text| Page::parse(text)).collect::<Result<_, _>>()?;
+        if let Some(status) = Page::repeated(&pages) {
+            return Err(Failure::usage(format!(
+                "--error-page '{}': there are two for {status} (leave out one of the two)",
+                error_pages.join(" ")
+            )));
+        }
+        let rules = Rules {
+            index_names,
+            types: Types::parse(&mime, typed.default_type)?,
+            policy: policy.clone(),
+            is_spa: typed.spa,
+        };
+        Serve::Directory(Directory { path: typed.dir.unwrap_or_else(|| PathBuf::from(".")), rules, pages })
     };
-    let fields = values(typed.header, "header", matches);
-    let is_directory = matches!(serve, Serve::Directory(_));
     let addresses = addresses(&values(typed.listen, "listen", matches))?;
     let unix_mode = typed.unix_mode.as_deref().map(mode).transpose()?;
     if let Some(mode) = typed.unix_mode
@@ -222,7 +262,7 @@ fn interpret(typed: Typed, matches: &ArgMatches) -> Result<Settings, Failure> {
         pin: typed.pin,
         sandbox: Sandbox::parse(&typed.sandbox)?,
         user: typed.user.as_deref().map(Named::parse).transpose()?,
-        fields: fields.iter().map(|text| field(text, is_directory)).collect::<Result<_, _>>()?,
+        policy,
         serve,
         max_connections: typed
             .max_connections
@@ -385,11 +425,62 @@ fn check_index_name(name: &str) -> Result<(), Failure> {
     Ok(())
 }
 
-/// `NAME: VALUE` (RFC 9110 §5.1, §5.5).
-fn field(text: &str, is_directory: bool) -> Result<Field, Failure> {
-    let refuse = |cause: &str| {
-        Failure::usage(format!("--header '{}': {cause} (try --header 'Cache-Control: no-store')", text))
+/// The globs and fields of `--header-for`, which takes two values at a time; its variable has a pair a
+/// line.
+fn pairs(typed: Vec<String>) -> Result<Vec<(String, String)>, Failure> {
+    if !typed.is_empty() {
+        return Ok(typed.chunks_exact(2).map(|pair| (pair[0].clone(), pair[1].clone())).collect());
+    }
+    let variable = std::env::var_os("TARED_HEADER_FOR").unwrap_or_default();
+    let variable = variable.to_str().ok_or_else(|| {
+        Failure::usage(format!(
+            "TARED_HEADER_FOR '{}': this is no UTF-8 text (write it in UTF-8)",
+            variable.as_bytes().escape_ascii()
+        ))
+    })?;
+    let pair = |line: &str| match line.split_once(' ') {
+        Some((glob, field)) => Ok((glob.to_owned(), field.trim_start().to_owned())),
+        None => Err(Failure::usage(format!(
+            "--header-for '{line}': there is no field behind the glob (try '*.css Cache-Control: no-store')"
+        ))),
     };
+    variable.lines().map(pair).collect()
+}
+
+/// The values of a repeatable option, if there are any.
+fn joined(values: &[String]) -> Option<String> {
+    (!values.is_empty()).then(|| values.join("\n"))
+}
+
+fn expires(text: &str) -> Result<Expires, Failure> {
+    match text {
+        "epoch" => Ok(Expires::Epoch),
+        "max" => Ok(Expires::Max),
+        text => time("--expires", text, "30d").map(Expires::After),
+    }
+}
+
+/// A Cache-Control value beside which there may be `expires`.
+fn cache_control(text: String, expires: bool) -> Result<String, Failure> {
+    let refuse = |cause: &str| {
+        Failure::usage(format!("--cache-control '{text}': {cause} (try --cache-control no-cache)"))
+    };
+    if text.trim().is_empty() {
+        return Err(refuse("this is no directive"));
+    }
+    if text.contains(|c: char| c.is_control()) {
+        return Err(refuse("a field holds no control characters"));
+    }
+    if expires && text.split(',').any(|directive| directive.trim_start().starts_with("max-age")) {
+        return Err(refuse("--expires says the age, too"));
+    }
+    Ok(text.trim().to_owned())
+}
+
+/// `NAME: VALUE` (RFC 9110 §5.1, §5.5).
+fn field(option: &str, text: &str, is_directory: bool) -> Result<Field, Failure> {
+    let refuse =
+        |cause: &str| Failure::usage(format!("{option} '{text}': {cause} (try 'Cache-Control: no-store')"));
     let (name, value) = text.split_once(':').ok_or_else(|| refuse("there is no colon"))?;
     if !is_token(name) {
         return Err(refuse("what stands before the colon is no field name"));
@@ -419,7 +510,7 @@ fn fixed(
         None => "text/html".to_owned(),
         Some(body) => match body.as_encoded_bytes() {
             [b'@', file @ ..] if Path::new(OsStr::from_bytes(file)).extension().is_some() => {
-                mime::content_type(file)
+                Types::default().of(file)
             }
             _ => "text/plain; charset=utf-8".to_owned(),
         },
@@ -457,18 +548,6 @@ fn fixed(
     }
     let content_type = content_type.or((!status.is_bodiless()).then_some(default_type));
     Ok(Serve::Fixed { status, content_type, body })
-}
-
-/// `type "/" subtype`, with or without parameters (RFC 9110 §8.3.1).
-fn is_media_type(text: &str) -> bool {
-    let essence = text.split(';').next().unwrap_or_default().trim_end();
-    let Some((kind, subtype)) = essence.split_once('/') else { return false };
-    is_token(kind) && is_token(subtype) && !text.contains(|c: char| c.is_ascii_control())
-}
-
-/// RFC 9110 §5.6.2
-fn is_token(text: &str) -> bool {
-    !text.is_empty() && text.chars().all(|c| c.is_ascii_alphanumeric() || "!#$%&'*+-.^_`|~".contains(c))
 }
 
 fn status(text: &str) -> Result<Status, Failure> {

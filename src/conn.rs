@@ -437,7 +437,7 @@ impl Shared {
         if self.share() == Share::None {
             return false;
         }
-        let response = self.site.refusal(refusal);
+        let response = self.site.refusal(refusal, &self.clock, &mut self.tally);
         self.outbox.push(&response, false, !request::is_head(slot.unread()), self.clock.dates());
         self.tally.count_refused(response.class());
         true
@@ -541,9 +541,11 @@ mod tests {
 
     use super::*;
     use crate::beneath::Root;
-    use crate::files::{Files, Keeping, READ_MAX, SENDFILE_MIN};
+    use crate::files::{Files, Keeping, READ_MAX, Rules, SENDFILE_MIN};
     use crate::head::{Body, Response, Status};
     use crate::outbox::fake::{Taker, Writing};
+    use crate::policy::Policy;
+    use crate::site::Manner;
 
     /// A socket whose other side is the test.
     struct Fake {
@@ -618,19 +620,17 @@ mod tests {
     }
 
     fn fixed(body: &[u8]) -> Shared {
-        Shared::new(Site::fixed(Response::new(Status(200), &[], Body::Bytes(body.to_vec()))), Clock::start())
+        Shared::new(
+            Site::fixed(Response::new(Status(200), &[], Body::Bytes(body.to_vec())), Policy::default()),
+            Clock::start(),
+        )
     }
 
     fn directory(root: &Path) -> Shared {
         let clock = Clock::start();
-        let files = Files::new(
-            Root::open(root).unwrap(),
-            vec!["index.html".into()],
-            vec![],
-            Keeping::default(),
-            clock.now(),
-        );
-        Shared::new(Site::files(files, &[]), clock)
+        let rules = Rules { index_names: vec!["index.html".into()], ..Rules::default() };
+        let files = Files::new(Root::open(root).unwrap(), rules, Keeping::default(), clock.now());
+        Shared::new(Site::files(files, Manner::default()), clock)
     }
 
     /// Lets `conn` go on until it waits for input that never comes, or closes.

@@ -20,11 +20,25 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use crate::beneath::Root;
 use crate::clock::{Clock, imf_fixdate};
 use crate::head::{Body, Field, Mapping};
-use crate::mime;
+use crate::mime::Types;
 use crate::plan::{ETag, Validators};
+use crate::policy::Policy;
 use crate::refusal::Refusal;
 use crate::representation::Representation;
 use crate::tally::{Call, Calls, Tally};
+
+/// What makes a response of a file.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Rules {
+    /// Files served for a directory; the first that is there.
+    pub index_names: Vec<String>,
+    /// Content types.
+    pub types: Types,
+    /// What goes with which response.
+    pub policy: Policy,
+    /// Whether the root's index also stands for what is not there, so that it depends on Accept.
+    pub is_spa: bool,
+}
 
 /// How entries are kept.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -134,24 +148,16 @@ struct Entry {
 #[derive(Debug)]
 pub struct Files {
     root: Root,
-    index_names: Vec<String>,
-    own_fields: Vec<Field>,
+    rules: Rules,
     keeping: Keeping,
     entries: HashMap<Box<[u8]>, Entry>,
     swept: Instant,
 }
 
 impl Files {
-    /// Serves `root`; a directory is answered with the first of `index_names` in it, and every file
-    /// with `own_fields`.
-    pub fn new(
-        root: Root,
-        index_names: Vec<String>,
-        own_fields: Vec<Field>,
-        keeping: Keeping,
-        now: Instant,
-    ) -> Self {
-        Self { root, index_names, own_fields, keeping, entries: HashMap::new(), swept: now }
+    /// Serves `root` by `rules`.
+    pub fn new(root: Root, rules: Rules, keeping: Keeping, now: Instant) -> Self {
+        Self { root, rules, keeping, entries: HashMap::new(), swept: now }
     }
 
     /// What `path`, as [`crate::target::resolve`] makes it, stands for.
@@ -216,7 +222,7 @@ impl Files {
         let (body, identity) =
             load(file, identity, &mut tally.calls).map_err(|error| Miss::Refused(refusal(&error)))?;
         let is_settled = identity.is_settled(wall);
-        let representation = Rc::new(self.render(&name, body, &identity, is_settled, wall));
+        let representation = Rc::new(self.render(path, &name, body, &identity, is_settled, wall));
         self.make_room(path, representation.whole.body().file().is_some());
         let entry = Entry {
             representation: Rc::clone(&representation),
@@ -232,7 +238,7 @@ impl Files {
     /// Opens what `path` names: a regular file, or a directory's index file.
     fn open(&self, path: &[u8], calls: &mut Calls) -> Result<(Vec<u8>, File, Metadata), Miss> {
         if path.is_empty() || path.ends_with(b"/") {
-            for index_name in &self.index_names {
+            for index_name in &self.rules.index_names {
                 let name = [path, index_name.as_bytes()].concat();
                 match self.open_regular(&name, calls) {
                     Ok((file, metadata)) => return Ok((name, file, metadata)),
@@ -258,8 +264,10 @@ impl Files {
         }
     }
 
+    /// The representation of `body`, the file called `name`, for `path`.
     fn render(
         &self,
+        path: &[u8],
         name: &[u8],
         body: Body,
         identity: &Identity,
@@ -267,7 +275,7 @@ impl Files {
         wall: SystemTime,
     ) -> Representation {
         let defaults =
-            vec![Field::new("Server", "tared"), Field::new("Content-Type", mime::content_type(name))];
+            vec![Field::new("Server", "tared"), Field::new("Content-Type", self.rules.types.of(name))];
         // RFC 9110 §8.8.2.1: a time to come is replaced with now.
         let modified = at(identity.modified).map(|time| time.min(wall)).and_then(whole_second);
         let last_modified = modified.and_then(imf_fixdate);
@@ -278,7 +286,11 @@ impl Files {
             is_date_strong: is_settled && modified.is_some_and(|time| wall >= time + Duration::from_secs(1)),
         };
         let last_modified = last_modified.map(|date| String::from_utf8_lossy(&date).into_owned());
-        Representation::new(&Field::merged(defaults, &self.own_fields), validators, last_modified, body)
+        let mut fields = self.rules.policy.of_file(name, defaults);
+        if self.rules.is_spa && path.is_empty() {
+            fields.push(Field::new("Vary", "Accept"));
+        }
+        Representation::new(&fields, validators, last_modified, body)
     }
 
     /// Evicts the entry used least recently where one more, for `path`, would be one too many. It looks at

@@ -358,6 +358,22 @@ impl Response {
         &self.body
     }
 
+    /// The same body for another head. One that is a file is opened once more.
+    ///
+    /// # Errors
+    /// What dup(2) says.
+    pub fn share_body(&self) -> io::Result<Body> {
+        Ok(match &self.body {
+            Body::None => Body::Bytes(self.inlined().to_vec()),
+            Body::Bytes(bytes) => Body::Bytes(bytes.clone()),
+            Body::Zeros(map) => Body::Bytes(map.to_vec()),
+            Body::Mapped(Mapping { file, map }) => {
+                Body::File { file: file.try_clone()?, len: map.len() as u64 }
+            }
+            Body::File { file, len } => Body::File { file: file.try_clone()?, len: *len },
+        })
+    }
+
     /// The body, where it stands in the template.
     pub(crate) fn inlined(&self) -> &[u8] {
         &self.keep_alive.bytes[self.keep_alive.head_len..]

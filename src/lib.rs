@@ -31,9 +31,11 @@
 //! - [`framing`]: request bodies, skipped
 //! - [`site`]: request → answer
 //! - [`target`]: request target → path
+//! - [`pages`]: status → a page of the site's own
 //! - [`files`]: path → representation, cached
 //! - [`beneath`]: path → open file, never outside the root
 //! - [`mime`]: name → Content-Type
+//! - [`policy`]: name → what else the operator wants said
 //! - [`representation`]: one state of a file as HTTP tells of it
 //! - [`plan`]: conditions and ranges → which answer, in the order of RFC 9110 §13.2.2
 //! - [`range`]: a Range field × length → spans
@@ -103,7 +105,9 @@ pub mod mime;
 pub mod open;
 pub mod outbox;
 pub mod output;
+pub mod pages;
 pub mod plan;
+pub mod policy;
 pub mod pool;
 pub mod privilege;
 pub mod range;

@@ -1,16 +1,77 @@
 //! Name → Content-Type, by its last extension; the table is the `mime_guess` crate's.
 
-/// The media type of a file called `name` (bytes of a path), with `charset=utf-8` on text.
-pub fn content_type(name: &[u8]) -> String {
-    let extension = extension(name);
-    let essence =
-        match std::str::from_utf8(extension).ok().and_then(|ext| mime_guess::from_ext(ext).first_raw()) {
-            // RFC 9239 §6: the other names of JavaScript's type are obsolete.
-            Some("application/javascript") => "text/javascript",
-            Some(essence) => essence,
-            None => "application/octet-stream",
+use crate::failure::Failure;
+
+/// Content types: the operator's own, and the table's.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Types {
+    /// Extensions, in lower case, with their types; of several the last one counts.
+    own: Vec<(String, String)>,
+    /// The type of what has none.
+    default: Option<String>,
+}
+
+impl Types {
+    /// `own`, each `EXT=TYPE`, before the table, and `default` after it.
+    ///
+    /// # Errors
+    /// A sentence naming the option, the value, the cause and what to try.
+    pub fn parse(own: &[String], default: Option<String>) -> Result<Self, Failure> {
+        let pair = |text: &String| {
+            let refuse = |cause: &str| {
+                Failure::usage(format!("--mime '{text}': {cause} (try --mime md=text/markdown)"))
+            };
+            let (extension, essence) =
+                text.split_once('=').ok_or_else(|| refuse("there is no equals sign"))?;
+            let extension = extension.strip_prefix('.').unwrap_or(extension);
+            if extension.is_empty() || extension.contains(['.', '/', '\0']) {
+                return Err(refuse("what stands before the equals sign is no extension"));
+            }
+            if !is_media_type(essence) {
+                return Err(refuse("what stands behind the equals sign is no media type"));
+            }
+            Ok((extension.to_ascii_lowercase(), essence.to_owned()))
         };
-    if essence.starts_with("text/") { format!("{essence}; charset=utf-8") } else { essence.to_owned() }
+        if let Some(text) = &default
+            && !is_media_type(text)
+        {
+            return Err(Failure::usage(format!(
+                "--default-type '{text}': this is no media type (try --default-type text/plain)"
+            )));
+        }
+        Ok(Self { own: own.iter().map(pair).collect::<Result<_, _>>()?, default })
+    }
+
+    /// The media type of a file called `name` (bytes of a path): the operator's as it was typed, the table's
+    /// with `charset=utf-8` on text.
+    pub fn of(&self, name: &[u8]) -> String {
+        let extension = extension(name);
+        let is_this = |(own, _): &&(String, String)| own.as_bytes().eq_ignore_ascii_case(extension);
+        if let Some((_, content_type)) = self.own.iter().rev().find(is_this) {
+            return content_type.clone();
+        }
+        let known = str::from_utf8(extension).ok().and_then(|ext| mime_guess::from_ext(ext).first_raw());
+        let essence = match (known, &self.default) {
+            // RFC 9239 §6: the other names of JavaScript's type are obsolete.
+            (Some("application/javascript"), _) => "text/javascript",
+            (Some(essence), _) => essence,
+            (None, Some(default)) => return default.clone(),
+            (None, None) => "application/octet-stream",
+        };
+        if essence.starts_with("text/") { format!("{essence}; charset=utf-8") } else { essence.to_owned() }
+    }
+}
+
+/// `type "/" subtype`, with or without parameters (RFC 9110 §8.3.1).
+pub fn is_media_type(text: &str) -> bool {
+    let essence = text.split(';').next().unwrap_or_default().trim_end();
+    let Some((kind, subtype)) = essence.split_once('/') else { return false };
+    is_token(kind) && is_token(subtype) && !text.contains(|c: char| c.is_ascii_control())
+}
+
+/// RFC 9110 §5.6.2
+pub fn is_token(text: &str) -> bool {
+    !text.is_empty() && text.chars().all(|c| c.is_ascii_alphanumeric() || "!#$%&'*+-.^_`|~".contains(c))
 }
 
 fn extension(name: &[u8]) -> &[u8] {
@@ -46,8 +107,32 @@ mod tests {
             ("dot.", "application/octet-stream"),
             ("", "application/octet-stream"),
         ] {
-            assert_eq!(content_type(name.as_bytes()), expected, "{name}");
+            assert_eq!(Types::default().of(name.as_bytes()), expected, "{name}");
         }
-        assert_eq!(content_type(b"\xff.\xff"), "application/octet-stream");
+        assert_eq!(Types::default().of(b"\xff.\xff"), "application/octet-stream");
+    }
+
+    #[test]
+    fn own_types_come_first_and_the_default_last() {
+        let own = ["md=text/markdown", ".HTML=text/html; charset=latin1", "md=text/x-md"].map(str::to_owned);
+        let types = Types::parse(&own, Some("text/plain".to_owned())).unwrap();
+        for (name, expected) in [
+            ("a.md", "text/x-md"),
+            ("a/b.MD", "text/x-md"),
+            ("a.html", "text/html; charset=latin1"),
+            ("a.css", "text/css; charset=utf-8"),
+            ("a.qqq", "text/plain"),
+            ("none", "text/plain"),
+        ] {
+            assert_eq!(types.of(name.as_bytes()), expected, "{name}");
+        }
+    }
+
+    #[test]
+    fn what_is_no_type() {
+        for text in ["", "md", "=a/b", ".=a/b", "a.b=a/b", "a/b=a/b", "md=", "md=text", "md=a/b\r\nX: y"] {
+            assert!(Types::parse(&[text.to_owned()], None).is_err(), "{text}");
+        }
+        assert!(Types::parse(&[], Some("text".to_owned())).is_err());
     }
 }

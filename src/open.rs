@@ -12,7 +12,9 @@ use crate::clock::Clock;
 use crate::failure::{Failure, cause, one_line};
 use crate::files::Files;
 use crate::head::{Body, Field, Response};
-use crate::site::Site;
+use crate::pages::Pages;
+use crate::site::{Manner, Site};
+use crate::tally::Tally;
 
 /// Opens the site, and says in a few words what it does.
 ///
@@ -24,17 +26,21 @@ pub fn site(settings: &Settings, clock: &Clock) -> Result<(Site, String), Failur
             let path = &directory.path;
             let root =
                 Root::open(path).map_err(|error| Failure::refused(directory_sentence(path, &error)))?;
-            let index_names = directory.index_names.clone();
-            let files = Files::new(root, index_names, settings.fields.clone(), settings.keeping, clock.now());
-            Ok((Site::files(files, &settings.fields), one_line(&format!("serving {}", path.display()))))
+            let rules = &directory.rules;
+            let mut files = Files::new(root, rules.clone(), settings.keeping, clock.now());
+            let pages = Pages::new(directory.pages.clone());
+            pages.check(&mut files, clock, &mut Tally::default())?;
+            let manner = Manner { policy: rules.policy.clone(), pages, is_spa: rules.is_spa };
+            Ok((Site::files(files, manner), one_line(&format!("serving {}", path.display()))))
         }
         Serve::Fixed { status, content_type, body } => {
             let body = fixed_body(body)?;
             let summary = format!("answering {}, {} bytes,", status.0, body.len());
             let mut defaults = vec![Field::new("Server", "tared")];
             defaults.extend(content_type.as_ref().map(|value| Field::new("Content-Type", value.as_str())));
-            let fields = Field::merged(defaults, &settings.fields);
-            Ok((Site::fixed(Response::new(*status, &fields, body)), summary))
+            let fields = settings.policy.success(defaults);
+            let response = Response::new(*status, &fields, body);
+            Ok((Site::fixed(response, settings.policy.clone()), summary))
         }
     }
 }

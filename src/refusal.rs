@@ -106,38 +106,45 @@ impl Refusal {
 
 /// The replies to all refusals, built once at start.
 #[derive(Debug)]
-pub struct Refusals(Vec<Rc<Response>>);
+pub struct Refusals {
+    replies: Vec<Rc<Response>>,
+    always: Vec<Field>,
+    varies_by_accept: bool,
+}
 
 impl Refusals {
     /// Builds a reply for each refusal: a short HTML page saying the status in words and the cause.
-    pub fn new() -> Self {
-        Self(
-            TABLE
-                .iter()
-                .map(|&(refusal, status, sentence)| Rc::new(reply(refusal, status, sentence)))
-                .collect(),
-        )
+    /// `always` are fields of every response; `varies_by_accept` says that clients who ask for HTML are
+    /// answered where others are told that there is nothing.
+    pub fn new(always: Vec<Field>, varies_by_accept: bool) -> Self {
+        let mut refusals = Self { replies: Vec::new(), always, varies_by_accept };
+        refusals.replies = TABLE
+            .iter()
+            .map(|&(refusal, status, sentence)| {
+                let body = Body::Bytes(page(status, sentence));
+                Rc::new(refusals.render(refusal, "text/html; charset=utf-8", body))
+            })
+            .collect();
+        refusals
     }
 
     /// The reply to `refusal`.
     pub fn reply(&self, refusal: Refusal) -> &Rc<Response> {
-        &self.0[refusal as usize]
+        &self.replies[refusal as usize]
     }
-}
 
-impl Default for Refusals {
-    fn default() -> Self {
-        Self::new()
+    /// A reply to `refusal` with another body.
+    pub fn render(&self, refusal: Refusal, content_type: &str, body: Body) -> Response {
+        let mut fields = vec![Field::new("Server", "tared"), Field::new("Content-Type", content_type)];
+        if refusal == Refusal::MethodNotAllowed {
+            fields.push(Field::new("Allow", ALLOW));
+        }
+        if refusal == Refusal::NotFound && self.varies_by_accept {
+            fields.push(Field::new("Vary", "Accept"));
+        }
+        fields.extend_from_slice(&self.always);
+        Response::new(refusal.status(), &fields, body)
     }
-}
-
-fn reply(refusal: Refusal, status: Status, sentence: &str) -> Response {
-    let mut fields =
-        vec![Field::new("Server", "tared"), Field::new("Content-Type", "text/html; charset=utf-8")];
-    if refusal == Refusal::MethodNotAllowed {
-        fields.push(Field::new("Allow", ALLOW));
-    }
-    Response::new(status, &fields, Body::Bytes(page(status, sentence)))
 }
 
 /// A short plain page that says `status` in words. `sentence` must be free of markup.
@@ -156,7 +163,7 @@ mod tests {
 
     #[test]
     fn every_reply_names_its_status_in_words() {
-        let refusals = Refusals::new();
+        let refusals = Refusals::new(Vec::new(), false);
         for (refusal, status, sentence) in TABLE {
             let text = String::from_utf8(refusals.reply(refusal).template(true).whole().to_vec()).unwrap();
             assert!(text.starts_with(&format!("HTTP/1.1 {} {}\r\n", status.0, status.reason())), "{text}");

@@ -15,8 +15,15 @@ use crate::range::Span;
 use crate::refusal;
 
 /// The fields that a 304 repeats because a cache updates them (RFC 9110 §15.4.5); Date is in every
-/// head, and ETag is ours.
-const KEPT_BY_CACHES: [&str; 4] = ["Cache-Control", "Content-Location", "Expires", "Vary"];
+/// head, and ETag is ours. The last two decide about a response whoever may read it (Fetch §3.2).
+const KEPT_BY_CACHES: [&str; 6] = [
+    "Cache-Control",
+    "Content-Location",
+    "Expires",
+    "Vary",
+    "Access-Control-Allow-Origin",
+    "Access-Control-Expose-Headers",
+];
 
 /// A file's representation.
 #[derive(Debug)]
@@ -73,16 +80,25 @@ impl Representation {
         self.len == 0
     }
 
-    /// 416 (RFC 9110 §15.5.17).
-    pub fn not_satisfiable(&self) -> Response {
+    /// What its fields say of its type.
+    pub fn content_type(&self) -> &str {
+        &self.content_type
+    }
+
+    /// 416 (RFC 9110 §15.5.17), with fields of every response and with a page of the site's own, if there
+    /// is one.
+    pub fn not_satisfiable(&self, always: &[Field], page: Option<(&str, Body)>) -> Response {
         let status = Status(416);
-        let fields = [
+        let sentence = format!("No byte of the range is among the {} bytes there are.", self.len);
+        let (content_type, body) = page
+            .unwrap_or_else(|| ("text/html; charset=utf-8", Body::Bytes(refusal::page(status, &sentence))));
+        let mut fields = vec![
             Field::new("Server", "tared"),
-            Field::new("Content-Type", "text/html; charset=utf-8"),
+            Field::new("Content-Type", content_type),
             Field::new("Content-Range", format!("bytes */{}", self.len)),
         ];
-        let sentence = format!("No byte of the range is among the {} bytes there are.", self.len);
-        Response::new(status, &fields, Body::Bytes(refusal::page(status, &sentence)))
+        fields.extend_from_slice(always);
+        Response::new(status, &fields, body)
     }
 
     /// Puts a 206 with `spans` into `outbox` (RFC 9110 §15.3.7). It has all the fields of the 200,
@@ -260,7 +276,7 @@ mod tests {
 
     #[test]
     fn a_416_says_how_long_it_is() {
-        let text = whole(&representation(b"0123456789").not_satisfiable());
+        let text = whole(&representation(b"0123456789").not_satisfiable(&[], None));
         assert!(text.starts_with("HTTP/1.1 416 Range Not Satisfiable\r\n"));
         assert!(text.contains("\r\nContent-Range: bytes */10\r\n"));
     }

@@ -9,9 +9,11 @@ use std::time::Instant;
 use crate::clock::Clock;
 use crate::files::{Files, Miss};
 use crate::head::{Body, Field, Response, Status};
+use crate::pages::Pages;
 use crate::plan::{self, Plan};
+use crate::policy::Policy;
 use crate::range::Span;
-use crate::refusal::{self, ALLOW, Refusal, Refusals};
+use crate::refusal::{self, Refusal, Refusals};
 use crate::representation::{Representation, boundary};
 use crate::request::{Expectation, Fields, Method, Request};
 use crate::tally::Tally;
@@ -33,32 +35,51 @@ pub enum Answer {
     Parts(Rc<Representation>, Vec<Span>),
 }
 
+/// What is said beside the files of a directory.
+#[derive(Debug, Default)]
+pub struct Manner {
+    /// What goes with which response.
+    pub policy: Policy,
+    /// The site's own pages for refusals.
+    pub pages: Pages,
+    /// Whether clients that want HTML get the root's index where there is nothing.
+    pub is_spa: bool,
+}
+
 /// A site, with the room in which it decodes a path.
 #[derive(Debug)]
 pub struct Site {
     content: Content,
     refusals: Refusals,
+    always: Vec<Field>,
     options: Rc<Response>,
+    pages: Pages,
+    is_spa: bool,
     boundary: String,
     path: Vec<u8>,
 }
 
 impl Site {
-    /// Answers every request with `response`.
-    pub fn fixed(response: Response) -> Self {
-        Self::new(Content::Fixed(Rc::new(response)))
+    /// Answers every request with `response`, and refuses by `policy`.
+    pub fn fixed(response: Response, policy: Policy) -> Self {
+        Self::new(Content::Fixed(Rc::new(response)), Manner { policy, ..Manner::default() })
     }
 
-    /// Answers with the files of a directory; `own_fields` are added to the success of OPTIONS.
-    pub fn files(files: Files, own_fields: &[Field]) -> Self {
-        Self { options: options(own_fields), ..Self::new(Content::Files(Box::new(files))) }
+    /// Answers with the files of a directory.
+    pub fn files(files: Files, manner: Manner) -> Self {
+        Self::new(Content::Files(Box::new(files)), manner)
     }
 
-    fn new(content: Content) -> Self {
+    fn new(content: Content, manner: Manner) -> Self {
+        let Manner { policy, pages, is_spa } = manner;
         Self {
             content,
-            refusals: Refusals::new(),
-            options: options(&[]),
+            refusals: Refusals::new(policy.always(), is_spa),
+            always: policy.always(),
+            // RFC 9110 §9.3.7
+            options: Rc::new(Response::new(Status(204), &policy.options(), Body::None)),
+            pages,
+            is_spa,
             boundary: boundary(),
             path: Vec::new(),
         }
@@ -67,61 +88,85 @@ impl Site {
     /// What `request` is answered with. Those few who need more of it than its facts find it in `head`, from
     /// which it was read.
     pub fn answer(&mut self, request: &Request<'_>, head: &[u8], clock: &Clock, tally: &mut Tally) -> Answer {
+        match self.answer_unless_refused(request, head, clock, tally) {
+            Ok(answer) => answer,
+            Err(refusal) => Answer::Whole(self.refusal(refusal, clock, tally)),
+        }
+    }
+
+    fn answer_unless_refused(
+        &mut self,
+        request: &Request<'_>,
+        head: &[u8],
+        clock: &Clock,
+        tally: &mut Tally,
+    ) -> Result<Answer, Refusal> {
         if request.expectation == Expectation::Unknown {
-            return Answer::Whole(self.refusal(Refusal::ExpectationFailed));
+            return Err(Refusal::ExpectationFailed);
         }
         let files = match &mut self.content {
             // A 2xx to CONNECT would make the connection a tunnel, and one to TRACE must send back the
             // request (RFC 9110 §9.3.6, §9.3.8).
             Content::Fixed(_) if matches!(request.method, Method::Connect | Method::Trace) => {
-                return Answer::Whole(self.refusal(Refusal::MethodNotAllowed));
+                return Err(Refusal::MethodNotAllowed);
             }
-            Content::Fixed(response) => return Answer::Whole(Rc::clone(response)),
+            Content::Fixed(response) => return Ok(Answer::Whole(Rc::clone(response))),
             Content::Files(files) => files,
         };
         match (request.method, request.target) {
-            (Method::Connect | Method::Trace, _) => {
-                return Answer::Whole(self.refusal(Refusal::MethodNotAllowed));
-            }
-            (Method::Options, b"*") => return Answer::Whole(Rc::clone(&self.options)),
+            (Method::Connect | Method::Trace, _) => return Err(Refusal::MethodNotAllowed),
+            (Method::Options, b"*") => return Ok(Answer::Whole(Rc::clone(&self.options))),
             _ => {}
         }
-        let query = match target::resolve(request.target, &mut self.path) {
-            Ok(query) => query,
-            Err(refusal) => return Answer::Whole(self.refusal(refusal)),
-        };
-        let found = files.representation(&self.path, clock, tally);
-        Answer::Whole(match (request.method, found) {
-            (_, Err(Miss::Refused(refusal))) => self.refusal(refusal),
-            (Method::Options, _) => Rc::clone(&self.options),
-            (Method::Get | Method::Head, Err(Miss::Directory)) => {
-                Rc::new(redirect(&target::directory_location(&self.path, query)))
+        let query = target::resolve(request.target, &mut self.path)?;
+        let is_read = matches!(request.method, Method::Get | Method::Head);
+        let mut found = files.representation(&self.path, clock, tally);
+        if self.is_spa
+            && is_read
+            && matches!(found, Err(Miss::Refused(Refusal::NotFound)))
+            && wants_html(head)
+        {
+            found = files.representation(b"", clock, tally);
+        }
+        match (request.method, found) {
+            (_, Err(Miss::Refused(refusal))) => Err(refusal),
+            (Method::Options, _) => Ok(Answer::Whole(Rc::clone(&self.options))),
+            (_, Err(Miss::Directory)) if is_read => {
+                let location = target::directory_location(&self.path, query);
+                Ok(Answer::Whole(Rc::new(redirect(&location, &self.always))))
             }
-            (Method::Get | Method::Head, Ok(found)) => return self.conditional(request, head, found, clock),
+            (_, Ok(found)) if is_read => self.conditional(request, head, found, clock, tally),
             // RFC 9110 §15.5.6, with Allow. A method that nobody knows is answered alike, as nginx does.
-            _ => self.refusal(Refusal::MethodNotAllowed),
-        })
+            _ => Err(Refusal::MethodNotAllowed),
+        }
     }
 
     /// GET or HEAD of what was found.
     fn conditional(
-        &self,
+        &mut self,
         request: &Request<'_>,
         head: &[u8],
         found: Rc<Representation>,
         clock: &Clock,
-    ) -> Answer {
+        tally: &mut Tally,
+    ) -> Result<Answer, Refusal> {
         if !request.is_conditional {
-            return Answer::Whole(Rc::clone(&found.whole));
+            return Ok(Answer::Whole(Rc::clone(&found.whole)));
         }
         let (fields, is_get) = (Fields::of_head(head), request.method == Method::Get);
-        Answer::Whole(match plan::decide(fields, is_get, &found.validators, found.len(), clock.year()) {
+        Ok(Answer::Whole(match plan::decide(fields, is_get, &found.validators, found.len(), clock.year()) {
             Plan::Whole => Rc::clone(&found.whole),
-            Plan::Parts(spans) => return Answer::Parts(found, spans),
+            Plan::Parts(spans) => return Ok(Answer::Parts(found, spans)),
             Plan::NotModified => Rc::clone(&found.not_modified),
-            Plan::PreconditionFailed => self.refusal(Refusal::PreconditionFailed),
-            Plan::NotSatisfiable => Rc::new(found.not_satisfiable()),
-        })
+            Plan::PreconditionFailed => return Err(Refusal::PreconditionFailed),
+            Plan::NotSatisfiable => {
+                let Content::Files(files) = &mut self.content else { unreachable!("it is a file's") };
+                let page = self.pages.page(Status(416), files, clock, tally);
+                let page =
+                    page.as_ref().and_then(|page| Some((page.content_type(), page.whole.share_body().ok()?)));
+                Rc::new(found.not_satisfiable(&self.always, page))
+            }
+        }))
     }
 
     /// What parts the parts of a 206.
@@ -129,9 +174,13 @@ impl Site {
         &self.boundary
     }
 
-    /// The reply to a request that is refused before anybody asked for something.
-    pub fn refusal(&self, refusal: Refusal) -> Rc<Response> {
-        Rc::clone(self.refusals.reply(refusal))
+    /// The reply to a request that is refused.
+    pub fn refusal(&mut self, refusal: Refusal, clock: &Clock, tally: &mut Tally) -> Rc<Response> {
+        let own = match &mut self.content {
+            Content::Files(files) => self.pages.reply(refusal, &self.refusals, files, clock, tally),
+            Content::Fixed(_) => None,
+        };
+        own.unwrap_or_else(|| Rc::clone(self.refusals.reply(refusal)))
     }
 
     /// Drops what nobody has asked for in a while.
@@ -150,19 +199,33 @@ impl Site {
     }
 }
 
-/// 204 to OPTIONS (RFC 9110 §9.3.7).
-fn options(own_fields: &[Field]) -> Rc<Response> {
-    let defaults = vec![Field::new("Server", "tared"), Field::new("Allow", ALLOW)];
-    Rc::new(Response::new(Status(204), &Field::merged(defaults, own_fields), Body::None))
+/// Whether a client says that it wants HTML, as browsers do for what they show: by name, not by a wildcard
+/// and not with a weight of 0 (RFC 9110 §12.4.2, §12.5.1).
+fn wants_html(head: &[u8]) -> bool {
+    let ranges = Fields::of_head(head).values("accept").flat_map(|value| value.split(|&byte| byte == b','));
+    let mut html = ranges.filter(|range| {
+        let mut parts = range.split(|&byte| byte == b';').map(<[u8]>::trim_ascii);
+        let is_html = parts.next().is_some_and(|name| {
+            [&b"text/html"[..], b"application/xhtml+xml"].iter().any(|html| name.eq_ignore_ascii_case(html))
+        });
+        let is_zero = |part: &[u8]| {
+            part.strip_prefix(b"q=").or(part.strip_prefix(b"Q=")).is_some_and(|weight| {
+                weight.starts_with(b"0") && weight.iter().all(|byte| matches!(byte, b'0' | b'.'))
+            })
+        };
+        is_html && !parts.any(is_zero)
+    });
+    html.next().is_some()
 }
 
 /// 301 to a directory's own path (RFC 9110 §15.4.2), so that relative links in it lead on.
-fn redirect(location: &str) -> Response {
-    let fields = [
+fn redirect(location: &str, always: &[Field]) -> Response {
+    let mut fields = vec![
         Field::new("Server", "tared"),
         Field::new("Location", location),
         Field::new("Content-Type", "text/html; charset=utf-8"),
     ];
+    fields.extend_from_slice(always);
     let status = Status(301);
     Response::new(
         status,

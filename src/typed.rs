@@ -57,6 +57,42 @@ pub(crate) struct Typed {
     #[arg(long, env = "TARED_HEADER", value_name = "NAME: VALUE")]
     pub(crate) header: Vec<String>,
 
+    /// Cache-Control of every successful response
+    #[arg(long, env = "TARED_CACHE_CONTROL", value_name = "VALUE")]
+    pub(crate) cache_control: Option<String>,
+
+    /// Expires, and max-age to match: after TIME, epoch (always expired) or max
+    #[arg(long, env = "TARED_EXPIRES", value_name = "WHEN")]
+    pub(crate) expires: Option<String>,
+
+    /// Let the scripts of every site read responses (CORS)
+    #[arg(long, env = "TARED_CORS", value_parser = FalseyValueParser::new())]
+    pub(crate) cors: bool,
+
+    /// Field of the files that GLOB matches, by name or, with a slash in it, by
+    /// path; repeatable, the last match wins
+    /// [env: TARED_HEADER_FOR=, one a line]
+    #[arg(long, num_args = 2, value_names = ["GLOB", "NAME: VALUE"])]
+    pub(crate) header_for: Vec<String>,
+
+    /// Type of files with this extension; repeatable
+    #[arg(long, env = "TARED_MIME", value_name = "EXT=TYPE")]
+    pub(crate) mime: Vec<String>,
+
+    /// Type of files of which the extension tells none [default:
+    /// application/octet-stream]
+    #[arg(long, env = "TARED_DEFAULT_TYPE", value_name = "TYPE")]
+    pub(crate) default_type: Option<String>,
+
+    /// File of DIR that is the body of these statuses, as 404=/404.html or
+    /// 500,503=/50x.html; repeatable
+    #[arg(long, env = "TARED_ERROR_PAGE", value_name = "CODES=/PATH")]
+    pub(crate) error_page: Vec<String>,
+
+    /// Answer with DIR's index where there is nothing and HTML is wanted
+    #[arg(long, env = "TARED_SPA", value_parser = FalseyValueParser::new())]
+    pub(crate) spa: bool,
+
     /// Pending connections asked of the kernel
     #[arg(long, env = "TARED_BACKLOG", value_name = "N", default_value = "4096")]
     pub(crate) backlog: String,
@@ -226,9 +262,9 @@ pub(crate) struct Typed {
 pub(crate) fn command() -> Command {
     let command = Command::new("tared")
         .version(env!("CARGO_PKG_VERSION"))
-        .about(ABOUT)
         .after_help(AFTER_HELP)
         .override_usage("tared [OPTIONS] [DIR]\n       tared --fixed [OPTIONS]")
         .term_width(80);
-    Typed::augment_args(command).mut_args(|arg| arg.hide_env_values(true))
+    // The words about Typed are for its readers.
+    Typed::augment_args(command).about(ABOUT).mut_args(|arg| arg.hide_env_values(true))
 }

@@ -207,7 +207,7 @@ fn start(
         set.set(cpu);
         sched_setaffinity(None, &set).map_err(|error| system("cannot --pin a worker", &error.into()))?;
     }
-    let clock = Clock::start();
+    let clock = Clock::with_lifetime(settings.policy.lifetime());
     let (site, _) = open::site(settings, &clock)?;
     let bytes_of = |signals: &[i32]| {
         let socket = signals::bytes_of(signals).map_err(|error| system("cannot handle signals", &error))?;

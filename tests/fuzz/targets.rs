@@ -14,6 +14,7 @@ use tared::framing::{BODY_MAX, Framing, Skip, Skipped};
 use tared::head::{Body, INLINE_MAX, Response, Status};
 use tared::outbox::Sink;
 use tared::plan::{self, ETag, Plan, Validators};
+use tared::policy::Policy;
 use tared::range::{RANGES_MAX, Wanted, wanted};
 use tared::refusal::Refusal;
 use tared::request::{
@@ -714,7 +715,7 @@ const SMALL: &[u8] = b"Hello World\n";
 const LARGE: &[u8] = &[b'L'; INLINE_MAX + 1];
 
 fn shared(body: &[u8]) -> Shared {
-    let site = Site::fixed(Response::new(Status(200), &[], Body::Bytes(body.to_vec())));
+    let site = Site::fixed(Response::new(Status(200), &[], Body::Bytes(body.to_vec())), Policy::default());
     Shared::new(site, Clock::start())
 }
 

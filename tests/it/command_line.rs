@@ -124,6 +124,51 @@ fn a_bad_value_of_another_option_is_refused() {
 }
 
 #[test]
+fn what_cannot_be_said_with_a_response_is_refused() {
+    for (option, values) in [
+        ("--cache-control", &["", " ", "a\r\nX: y", "a\u{1}"][..]),
+        ("--expires", &["", "30", "-1s", "soon", "EPOCH", "1000000y"]),
+        ("--mime", &["", "md", "=a/b", "md=", "md=text", "a.b=a/b"]),
+        ("--default-type", &["", "text", "a/b\r\nX: y"]),
+        ("--error-page", &["", "404", "404=", "404=a.html", "200=/a", "600=/a", "404=/.git", "x=/a"]),
+    ] {
+        for value in values {
+            let given = format!("{option}={value}");
+            let shown = value.replace('\r', "\\r").replace('\n', "\\n").replace('\u{1}', "\\u{1}");
+            check_usage(&["--listen=127.0.0.1:0", &given], &[option, &format!("'{shown}'")]);
+        }
+    }
+    check_usage(&["--error-page", "404=/a", "--error-page", "500,404=/b"], &["--error-page", "404"]);
+    check_usage(&["--expires", "1h", "--cache-control", "max-age=3"], &["--cache-control", "'max-age=3'"]);
+    for (glob, field) in [
+        ("", "X: y"),
+        ("a[", "X: y"),
+        ("***", "X: y"),
+        ("*.{css,js}", "X: y"),
+        ("fonts/", "X: y"),
+        ("*", "no colon"),
+        ("*", "ETag: x"),
+        ("*", "Content-Length: 3"),
+        ("*", "X: a\nY: b"),
+    ] {
+        check_usage(&["--header-for", glob, field], &["--header-for"]);
+    }
+    check_usage(&["--header-for", "*.css"], &["--header-for"]);
+    let parts = ["--header-for", "'*.css'"];
+    check_refusal(command().env("TARED_HEADER_FOR", "*.css"), USAGE, &parts);
+    for args in [
+        &["--header-for", "*", "X: y"][..],
+        &["--mime", "a=b/c"],
+        &["--default-type", "b/c"],
+        &["--error-page", "404=/a"],
+        &["--spa"],
+    ] {
+        let args: Vec<&str> = ["--fixed"].iter().chain(args).copied().collect();
+        check_usage(&args, &["--fixed", args[1]]);
+    }
+}
+
+#[test]
 fn a_bad_measure_is_refused() {
     for (option, values) in [
         ("--duration", &["", "10", "-1s", "0s", "0ms", "abc", "s", "1000000y", "10 parsecs"][..]),
