@@ -135,13 +135,16 @@ impl Site {
                 let location = target::directory_location(&self.path, query);
                 Ok(Answer::Whole(Rc::new(redirect(&location, &self.always))))
             }
+            (_, Ok(found)) if is_read && !request.is_conditional => {
+                Ok(Answer::Whole(Rc::clone(&found.whole)))
+            }
             (_, Ok(found)) if is_read => self.conditional(request, head, found, clock, tally),
             // RFC 9110 §15.5.6, with Allow. A method that nobody knows is answered alike, as nginx does.
             _ => Err(Refusal::MethodNotAllowed),
         }
     }
 
-    /// GET or HEAD of what was found.
+    /// GET or HEAD, with conditions or a range, of what was found.
     fn conditional(
         &mut self,
         request: &Request<'_>,
@@ -150,9 +153,6 @@ impl Site {
         clock: &Clock,
         tally: &mut Tally,
     ) -> Result<Answer, Refusal> {
-        if !request.is_conditional {
-            return Ok(Answer::Whole(Rc::clone(&found.whole)));
-        }
         let (fields, is_get) = (Fields::of_head(head), request.method == Method::Get);
         Ok(Answer::Whole(match plan::decide(fields, is_get, &found.validators, found.len(), clock.year()) {
             Plan::Whole => Rc::clone(&found.whole),

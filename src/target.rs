@@ -42,12 +42,18 @@ const QUERY_ENCODED: &AsciiSet = &CONTROLS
 /// (RFC 9112 §3.2), has a percent sign without two hexadecimal digits (RFC 3986 §2.1), an encoded
 /// NUL, or more `..` than directories. [`Refusal::NotFound`] for what cannot be or is not served:
 /// names with a slash in them and names that begin with a dot.
+#[inline]
 pub fn resolve<'t>(target: &'t [u8], path: &mut Vec<u8>) -> Result<Option<&'t str>, Refusal> {
     path.clear();
     if is_plain(target) {
         path.extend_from_slice(&target[1..]);
         return Ok(None);
     }
+    normalize(target, path)
+}
+
+/// [`resolve`] for a target that is not its own path.
+fn normalize<'t>(target: &'t [u8], path: &mut Vec<u8>) -> Result<Option<&'t str>, Refusal> {
     let target = str::from_utf8(target).map_err(|_| Refusal::TargetInvalid)?;
     let target = if target.starts_with('/') { target } else { after_authority(target)? };
     // No form of RFC 9112 §3.2 has a fragment.
