@@ -20,7 +20,8 @@ use crate::tally::{Call, Calls};
 /// Symbolic links followed on the way to one file, as many as the kernel follows: path_resolution(7).
 const LINKS_MAX: usize = 40;
 
-/// Tries of openat2(2) when a rename somewhere keeps the kernel from telling (EAGAIN). Arbitrary.
+/// Tries to open a file when a rename somewhere keeps the kernel from telling (EAGAIN), or a signal came
+/// between (EINTR), which file systems that lie elsewhere do not hide. Arbitrary.
 const TRIES_MAX: usize = 4;
 
 const HERE: &CStr = c".";
@@ -81,18 +82,18 @@ impl Root {
     }
 
     fn resolve(&self, path: &[u8], calls: &mut Calls) -> io::Result<File> {
-        if !self.has_openat2 {
-            return walk(self.dir.as_fd(), path, calls);
-        }
-        let path = CString::new(path)?;
+        let whole = CString::new(path)?;
         let mut open = || {
+            if !self.has_openat2 {
+                return walk(self.dir.as_fd(), path, calls);
+            }
             calls.count(Call::Openat2);
-            sys::open_beneath(self.dir.as_fd(), &path)
+            sys::open_beneath(self.dir.as_fd(), &whole)
         };
         let mut opened = open();
         for _ in 1..TRIES_MAX {
             match opened {
-                Err(error) if error.raw_os_error() == Some(libc::EAGAIN) => {}
+                Err(error) if matches!(error.raw_os_error(), Some(libc::EAGAIN | libc::EINTR)) => {}
                 _ => break,
             }
             opened = open();

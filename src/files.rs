@@ -338,7 +338,12 @@ fn load(file: File, identity: Identity, calls: &mut Calls) -> io::Result<(Body, 
         if identity.size > READ_MAX {
             let len = usize::try_from(identity.size).map_err(|_| io::ErrorKind::FileTooLarge)?;
             calls.count(Call::Mmap);
-            return Ok((Body::Mapped(Mapping::new(file, len)?), identity));
+            // There are file systems that map nothing, and a bound on the mappings of a program.
+            let body = match Mapping::new(file, len) {
+                Ok(mapping) => Body::Mapped(mapping),
+                Err(file) => Body::File { file, len: identity.size },
+            };
+            return Ok((body, identity));
         }
         let mut bytes = vec![0; identity.size as usize];
         calls.count(Call::Pread64);
@@ -383,7 +388,7 @@ fn refusal(error: &io::Error) -> Refusal {
             | libc::ENODEV,
         ) => Refusal::NotFound,
         Some(libc::EACCES | libc::EPERM) => Refusal::Forbidden,
-        Some(libc::EMFILE | libc::ENFILE | libc::ENOMEM | libc::EAGAIN) => Refusal::Overloaded,
+        Some(libc::EMFILE | libc::ENFILE | libc::ENOMEM | libc::EAGAIN | libc::EINTR) => Refusal::Overloaded,
         _ => Refusal::Unreadable,
     }
 }

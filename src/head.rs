@@ -11,7 +11,7 @@
 //! The answer to HEAD is the same template cut at `head_len`.
 
 use std::fs::File;
-use std::io::{self, IoSlice};
+use std::io::IoSlice;
 use std::ops::Range;
 
 use memmap2::Mmap;
@@ -204,9 +204,12 @@ impl Mapping {
     /// Maps the first `len` bytes of `file`.
     ///
     /// # Errors
-    /// What mmap(2) says.
-    pub fn new(file: File, len: usize) -> io::Result<Self> {
-        Ok(Self { map: sys::map(&file, len)?, file })
+    /// The file, if it cannot be mapped.
+    pub fn new(file: File, len: usize) -> Result<Self, File> {
+        match sys::map(&file, len) {
+            Ok(map) => Ok(Self { map, file }),
+            Err(_) => Err(file),
+        }
     }
 }
 

@@ -116,10 +116,11 @@ impl Listener {
         if self.is_ready() { ACCEPTS_PER_TURN } else { 0 }
     }
 
-    /// Whether somebody waits at this moment. If nobody does, the next one is an event.
+    /// Whether somebody waits at this moment, as far as it can be told. If nobody does, the next one is an
+    /// event.
     pub fn is_awaited(&mut self) -> bool {
         let mut polled = [PollFd::new(&self.socket, PollFlags::IN)];
-        self.is_ready = poll(&mut polled, Some(&Timespec { tv_sec: 0, tv_nsec: 0 })).is_ok_and(|n| n > 0);
+        self.is_ready = poll(&mut polled, Some(&Timespec { tv_sec: 0, tv_nsec: 0 })) != Ok(0);
         self.is_ready
     }
 

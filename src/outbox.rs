@@ -180,7 +180,7 @@ impl Outbox {
                 Err(error) => match error.kind() {
                     io::ErrorKind::WouldBlock => return Sent::Blocked,
                     io::ErrorKind::Interrupted => {}
-                    _ if error.raw_os_error() == Some(libc::EFAULT) => return Sent::Cut,
+                    _ if matches!(error.raw_os_error(), Some(libc::EFAULT | libc::EIO)) => return Sent::Cut,
                     _ => return Sent::Lost,
                 },
             }
@@ -534,6 +534,7 @@ mod tests {
         for (errno, sent) in [
             (libc::EAGAIN, Sent::Blocked),
             (libc::EFAULT, Sent::Cut),
+            (libc::EIO, Sent::Cut),
             (libc::ECONNRESET, Sent::Lost),
             (libc::EPIPE, Sent::Lost),
             (libc::EINTR, Sent::Paused),
