@@ -164,7 +164,7 @@ def read_autocannon(output: str) -> Outcome:
 
 
 @dataclasses.dataclass(frozen=True)
-class Siege:
+class Held:
     """What slow clients say of it."""
 
     available: bool  # in each second, to a request of their own that is not slow
@@ -172,12 +172,12 @@ class Siege:
     exit_status: str
 
 
-def read_slowhttptest(output: str) -> Siege:
+def read_slowhttptest(output: str) -> Held:
     plain = re.sub(r"\x1b\[[\d;]*[A-Za-z]", "", output)
     available = re.findall(r"^service available: +(\w+)", plain, re.MULTILINE)
     connected = [int(count) for count in re.findall(r"^connected: +(\d+)", plain, re.MULTILINE)]
     ended = re.search(r"^Exit status: *(.+)$", plain, re.MULTILINE)
-    return Siege(
+    return Held(
         bool(available) and set(available) == {"YES"},
         max(connected, default=0),
         ended[1].strip() if ended else "it does not say how it ended",

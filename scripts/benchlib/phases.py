@@ -57,7 +57,8 @@ def broken(runs: list[Run]) -> list[str]:
             due = run.name == CONTROL and phase.note != ""
             failed, causes = phase.latency.failed, "; ".join(phase.latency.causes)
             if due and not failed:
-                troubles.append(f"{run.name}, {phase.title}: no request failed, though none was sent again: nothing is proved")
+                unproved = "no request failed, though none was sent again: nothing is proved"
+                troubles.append(f"{run.name}, {phase.title}: {unproved}")
             if failed and not due:
                 troubles.append(f"{run.name}, {phase.title}: {failed} requests failed: {causes}")
             if not phase.latency.requests:

@@ -51,7 +51,9 @@ class Stage:
     def documents(self) -> pathlib.Path:
         return self.scratch / "documents"
 
-    def launch(self, argv: list, stdin: int | socket.socket = subprocess.DEVNULL) -> tuple[subprocess.Popen, pathlib.Path]:
+    def launch(
+        self, argv: list, stdin: int | socket.socket = subprocess.DEVNULL
+    ) -> tuple[subprocess.Popen, pathlib.Path]:
         descriptor, log = tempfile.mkstemp(suffix=".log", dir=self.scratch)
         with open(descriptor, "wb") as sink:
             process = subprocess.Popen(
