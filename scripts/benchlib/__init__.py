@@ -1,4 +1,4 @@
-"""The rooms of scripts/bench, in the order in which a run goes through them.
+"""The rooms of scripts/bench and its neighbours, in the order in which a run goes through them.
 
 machine    which CPU is whose, how many descriptors, and what machine this is
 places     where things are
@@ -19,4 +19,9 @@ verdicts   ratios within a round, and whether the bar is kept
 report     Markdown and JSON
 chart      the picture
 scenarios  the four comparisons, built of the same parts
+asking     clients of our own, who ask at a steady rate and compare each body
+latency    what a number of requests took, in a few figures
+haproxy    what HAProxy says of its servers
+phases     what scripts/cluster concludes
+slowness   what scripts/slow tells slow clients, and concludes
 """

@@ -22,6 +22,8 @@ class Outcome:
     received_bytes: int = 0  # heads and bodies, of those who count them
     body_bytes: int | None = None  # of all answers, without their heads; of ab and siege
     kept_alive: int | None = None  # requests on a connection that was kept; of ab and httperf
+    # Of wrk: half of the requests, 99 % of them, and the slowest.
+    latency_us: tuple[int, int, int] | None = None
     # Of siege.
     mean_s: float | None = None
     longest_s: float | None = None
@@ -70,6 +72,7 @@ def read_wrk(output: str) -> Outcome:
         failures,
         per_s=decimal(r"Requests/sec: +([\d.]+)", output),
         received_bytes=figures["bytes"],
+        latency_us=tuple(figures[name] for name in ("p50_us", "p99_us", "max_us")),
     )
 
 
@@ -155,6 +158,30 @@ def read_autocannon(output: str) -> Outcome:
     results = json_in(output)
     failures = [f"{kind}: {results[kind]}" for kind in ("errors", "timeouts", "non2xx") if results[kind]]
     return Outcome(results["2xx"], results["duration"], failures, per_s=results["requests"]["average"])
+
+
+# ---- slowhttptest, which paints a screen anew for each second ---------------------------------------
+
+
+@dataclasses.dataclass(frozen=True)
+class Held:
+    """What slow clients say of it."""
+
+    available: bool  # in each second, to a request of their own that is not slow
+    connected_max: int  # connections that were open at a time
+    exit_status: str
+
+
+def read_slowhttptest(output: str) -> Held:
+    plain = re.sub(r"\x1b\[[\d;]*[A-Za-z]", "", output)
+    available = re.findall(r"^service available: +(\w+)", plain, re.MULTILINE)
+    connected = [int(count) for count in re.findall(r"^connected: +(\d+)", plain, re.MULTILINE)]
+    ended = re.search(r"^Exit status: *(.+)$", plain, re.MULTILINE)
+    return Held(
+        bool(available) and set(available) == {"YES"},
+        max(connected, default=0),
+        ended[1].strip() if ended else "it does not say how it ended",
+    )
 
 
 # ---- Text ----------------------------------------------------------------------------------------

@@ -1,5 +1,6 @@
 """What is told to people while it runs: one sentence a line, on stderr."""
 
+import pathlib
 import sys
 
 
@@ -8,7 +9,7 @@ class Refusal(Exception):
 
 
 def say(sentence: str) -> None:
-    print(f"bench: {sentence}", file=sys.stderr, flush=True)
+    print(f"{pathlib.Path(sys.argv[0]).name}: {sentence}", file=sys.stderr, flush=True)
 
 
 def skip(name: str, why: str, said: set[str]) -> None:

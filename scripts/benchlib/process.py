@@ -51,12 +51,14 @@ class Stage:
     def documents(self) -> pathlib.Path:
         return self.scratch / "documents"
 
-    def launch(self, argv: list) -> tuple[subprocess.Popen, pathlib.Path]:
+    def launch(
+        self, argv: list, stdin: int | socket.socket = subprocess.DEVNULL
+    ) -> tuple[subprocess.Popen, pathlib.Path]:
         descriptor, log = tempfile.mkstemp(suffix=".log", dir=self.scratch)
         with open(descriptor, "wb") as sink:
             process = subprocess.Popen(
                 [*self.under, *argv],
-                stdin=subprocess.DEVNULL,
+                stdin=stdin,
                 stdout=sink,
                 stderr=subprocess.STDOUT,
                 preexec_fn=pin_to(self.cpus),

@@ -10,10 +10,12 @@ function init(arguments)
    end
 end
 
-function done(summary, _latency, _requests)
+function done(summary, latency, _requests)
    local errors = summary.errors
    io.write(string.format(
-      "exactly requests=%d bytes=%d duration_us=%d connect=%d read=%d write=%d status=%d timeout=%d\n",
+      "exactly requests=%d bytes=%d duration_us=%d connect=%d read=%d write=%d status=%d timeout=%d "
+      .. "p50_us=%d p99_us=%d max_us=%d\n",
       summary.requests, summary.bytes, summary.duration,
-      errors.connect, errors.read, errors.write, errors.status, errors.timeout))
+      errors.connect, errors.read, errors.write, errors.status, errors.timeout,
+      latency:percentile(50), latency:percentile(99), latency.max))
 end

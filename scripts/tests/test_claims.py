@@ -40,10 +40,21 @@ class Readers(unittest.TestCase):
 
     def test_wrk(self):
         outcome = claims.read_wrk(sample("wrk.txt"))
-        self.check(outcome, requests=164_374, wall_s=1.099855, per_s=149450.61, received_bytes=26_628_588, failures=[])
+        self.check(outcome, requests=133_312, wall_s=1.099615, per_s=121235.16, received_bytes=21_596_544, failures=[])
+        self.check(outcome, latency_us=(61, 317, 2606))
 
     def test_wrk_names_bad_statuses(self):
-        self.check(claims.read_wrk(sample("wrk-failures.txt")), requests=100_002, failures=["status errors: 10000"])
+        self.check(claims.read_wrk(sample("wrk-failures.txt")), requests=65_808, failures=["status errors: 6580"])
+
+    def test_slowhttptest(self):
+        held = claims.read_slowhttptest(sample("slowhttptest.txt"))
+        self.assertEqual(held, claims.Held(True, 50, "Hit test time limit"))
+
+    def test_slowhttptest_says_when_nobody_answers(self):
+        """Of a socket that listens, and at which nobody accepts."""
+        held = claims.read_slowhttptest(sample("slowhttptest-failures.txt"))
+        self.assertEqual(held, claims.Held(False, 50, "Hit test time limit"))
+        self.assertFalse(claims.read_slowhttptest("").available, "silence is no YES")
 
     def test_siege(self):
         outcome = claims.read_siege(sample("siege.txt"))

@@ -3,7 +3,8 @@
 use std::time::{Duration, Instant};
 
 use crate::client::Client;
-use crate::server::{Server, fixtures};
+use crate::reported::{Reported, count};
+use crate::server::{PATIENCE, Server, fixtures};
 
 fn fixed(args: &[&str]) -> Server {
     Server::fixed(args)
@@ -118,6 +119,26 @@ fn a_client_that_takes_nothing_of_its_response_is_left() {
     std::thread::sleep(SHORT + Duration::from_millis(800));
     let received = stuck.rest().expect("what was on its way comes, and then the end").len();
     assert!(received > 0 && received < 100 << 20, "{received} bytes came before it was left");
+}
+
+/// However much it asks for: what it does not read stays with us, and not in the kernel's memory. 1 MiB
+/// may be unsent (TCP_NOTSENT_LOWAT, tcp(7)); one segment more, and what its own window took.
+#[test]
+fn a_client_that_reads_nothing_holds_little() {
+    for args in [&["--fixed", "--size", "600k"][..], &["--fixed", "--size", "100m"]] {
+        let reported = Reported::start(args);
+        let mut stuck = Client::connect_narrow(reported.server.address);
+        stuck.send("GET / HTTP/1.1\r\nHost: a\r\n\r\n".repeat(16));
+        let sent = || count(&reported.on_demand(), "bytes.sent");
+        let (mut before, mut now) = (0, sent());
+        let end = Instant::now() + PATIENCE;
+        while before != now || now == 0 {
+            assert!(Instant::now() < end, "there is no end of it: {now} bytes");
+            std::thread::sleep(Duration::from_millis(50));
+            (before, now) = (now, sent());
+        }
+        assert!((256 << 10..=1200 << 10).contains(&now), "{now} bytes were sent to {args:?}");
+    }
 }
 
 #[test]
