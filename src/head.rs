@@ -11,7 +11,7 @@
 //! The answer to HEAD is the same template cut at `head_len`.
 
 use std::fs::File;
-use std::io::IoSlice;
+use std::io::{self, IoSlice};
 use std::ops::Range;
 
 use memmap2::Mmap;
