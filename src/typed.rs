@@ -4,7 +4,7 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 
 use clap::builder::FalseyValueParser;
-use clap::{Args, Command};
+use clap::{Arg, ArgAction, Args, Command};
 
 const ABOUT: &str =
     "A minimal raw-socket static file server, and the zero-overhead baseline target of a benchmark";
@@ -37,63 +37,35 @@ pub(crate) struct Typed {
     pub(crate) dir: Option<PathBuf>,
 
     /// Answer every request with one precomputed response
-    #[arg(long, env = "TARED_FIXED", value_parser = FalseyValueParser::new())]
+    #[arg(long, env = "TARED_FIXED", value_parser = FalseyValueParser::new(), help_heading = "Serving")]
     pub(crate) fixed: bool,
 
-    /// HOST:PORT, [IPV6]:PORT, :PORT for every address, IPv4 and IPv6, or
-    /// unix:/PATH; port 0 is any free one; repeatable
-    #[arg(long, env = "TARED_LISTEN", value_name = "ADDR", default_value = "127.0.0.1:8080")]
-    pub(crate) listen: Vec<String>,
-
-    /// Permissions of unix sockets, as in chmod [default: what the umask leaves]
-    #[arg(long, env = "TARED_UNIX_MODE", value_name = "MODE")]
-    pub(crate) unix_mode: Option<String>,
-
     /// File served for a directory; repeatable [default: index.html]
-    #[arg(long, env = "TARED_INDEX", value_name = "NAME")]
+    #[arg(long, env = "TARED_INDEX", value_name = "NAME", help_heading = "Serving")]
     pub(crate) index: Vec<String>,
 
     /// Field added to every successful response; repeatable
-    #[arg(long, env = "TARED_HEADER", value_name = "NAME: VALUE")]
+    #[arg(long, env = "TARED_HEADER", value_name = "NAME: VALUE", help_heading = "Responses")]
     pub(crate) header: Vec<String>,
 
+    /// HOST:PORT, [IPV6]:PORT, :PORT for every address, IPv4 and IPv6, or
+    /// unix:/PATH; port 0 is any free one; repeatable
+    #[arg(
+        long,
+        env = "TARED_LISTEN",
+        value_name = "ADDR",
+        default_value = "127.0.0.1:8080",
+        help_heading = "Listening"
+    )]
+    pub(crate) listen: Vec<String>,
+
+    /// Permissions of unix sockets, as in chmod [default: what the umask leaves]
+    #[arg(long, env = "TARED_UNIX_MODE", value_name = "MODE", help_heading = "Listening")]
+    pub(crate) unix_mode: Option<String>,
+
     /// Pending connections asked of the kernel
-    #[arg(long, env = "TARED_BACKLOG", value_name = "N", default_value = "4096")]
+    #[arg(long, env = "TARED_BACKLOG", value_name = "N", default_value = "4096", help_heading = "Listening")]
     pub(crate) backlog: String,
-
-    /// Loops that share the address and nothing else; 0 is one per core
-    #[arg(long, env = "TARED_WORKERS", value_name = "N", default_value = "1")]
-    pub(crate) workers: String,
-
-    /// Keep worker k on the k-th core that is allowed
-    #[arg(long, env = "TARED_PIN", value_parser = FalseyValueParser::new())]
-    pub(crate) pin: bool,
-
-    /// User to become once it listens, and before it serves
-    #[arg(long, env = "TARED_USER", value_name = "NAME[:GROUP]")]
-    pub(crate) user: Option<String>,
-
-    /// Let the kernel (Landlock) keep it to reading DIR: auto, where it can; on,
-    /// or do not serve; off
-    #[arg(long, env = "TARED_SANDBOX", value_name = "WHEN", default_value = "auto")]
-    pub(crate) sandbox: String,
-
-    /// Response body; \n, \r, \t, \\ understood in TEXT [default: empty]
-    #[arg(long, env = "TARED_BODY", value_name = "TEXT|@FILE", help_heading = "With --fixed")]
-    pub(crate) body: Option<OsString>,
-
-    /// A body of N zero bytes instead (k, m, g: times 1024)
-    #[arg(long, env = "TARED_SIZE", value_name = "N[k|m|g]", help_heading = "With --fixed")]
-    pub(crate) size: Option<String>,
-
-    /// Response status [default: 200]
-    #[arg(long, env = "TARED_STATUS", value_name = "CODE", help_heading = "With --fixed")]
-    pub(crate) status: Option<String>,
-
-    /// Content-Type [default: text/html without --body, else by FILE's
-    /// extension or text/plain; charset=utf-8]
-    #[arg(long = "type", env = "TARED_TYPE", value_name = "MIME", help_heading = "With --fixed")]
-    pub(crate) content_type: Option<String>,
 
     /// Connections open at a time [default: what descriptors allow]
     #[arg(long, env = "TARED_MAX_CONNECTIONS", value_name = "N", help_heading = "Limits")]
@@ -213,22 +185,70 @@ pub(crate) struct Typed {
     #[arg(long, env = "TARED_METER", value_parser = FalseyValueParser::new(), help_heading = "Measuring")]
     pub(crate) meter: bool,
 
+    /// Response body; \n, \r, \t, \\ understood in TEXT [default: empty]
+    #[arg(long, env = "TARED_BODY", value_name = "TEXT|@FILE", help_heading = "With --fixed")]
+    pub(crate) body: Option<OsString>,
+
+    /// A body of N zero bytes instead (k, m, g: times 1024)
+    #[arg(long, env = "TARED_SIZE", value_name = "N[k|m|g]", help_heading = "With --fixed")]
+    pub(crate) size: Option<String>,
+
+    /// Response status [default: 200]
+    #[arg(long, env = "TARED_STATUS", value_name = "CODE", help_heading = "With --fixed")]
+    pub(crate) status: Option<String>,
+
+    /// Content-Type [default: text/html without --body, else by FILE's
+    /// extension or text/plain; charset=utf-8]
+    #[arg(long = "type", env = "TARED_TYPE", value_name = "MIME", help_heading = "With --fixed")]
+    pub(crate) content_type: Option<String>,
+
+    /// Loops that share the address and nothing else; 0 is one per core
+    #[arg(long, env = "TARED_WORKERS", value_name = "N", default_value = "1", help_heading = "Process")]
+    pub(crate) workers: String,
+
+    /// Keep worker k on the k-th core that is allowed
+    #[arg(long, env = "TARED_PIN", value_parser = FalseyValueParser::new(), help_heading = "Process")]
+    pub(crate) pin: bool,
+
+    /// User to become once it listens, and before it serves
+    #[arg(long, env = "TARED_USER", value_name = "NAME[:GROUP]", help_heading = "Process")]
+    pub(crate) user: Option<String>,
+
+    /// Let the kernel (Landlock) keep it to reading DIR: auto, where it can; on,
+    /// or do not serve; off
+    #[arg(
+        long,
+        env = "TARED_SANDBOX",
+        value_name = "WHEN",
+        default_value = "auto",
+        help_heading = "Process"
+    )]
+    pub(crate) sandbox: String,
+
     /// Write one JSON line to this file when connections are accepted
-    #[arg(long, env = "TARED_READY_FILE", value_name = "PATH", help_heading = "Measuring")]
+    #[arg(long, env = "TARED_READY_FILE", value_name = "PATH", help_heading = "Process")]
     pub(crate) ready_file: Option<PathBuf>,
 
     /// The same to this open descriptor, which is closed then
-    #[arg(long, env = "TARED_READY_FD", value_name = "N", help_heading = "Measuring")]
+    #[arg(long, env = "TARED_READY_FD", value_name = "N", help_heading = "Process")]
     pub(crate) ready_fd: Option<String>,
 }
 
 /// The command.
 pub(crate) fn command() -> Command {
-    let command = Command::new("tared")
+    // Ours, since clap's own would stand before all groups.
+    let other = |name: &'static str, short: char, action: ArgAction, help: &'static str| {
+        Arg::new(name).long(name).short(short).action(action).help(help).help_heading("Other")
+    };
+    let command = Command::new("tared").disable_help_flag(true).disable_version_flag(true);
+    Typed::augment_args(command)
+        .arg(other("help", 'h', ArgAction::Help, "Print help"))
+        .arg(other("version", 'V', ArgAction::Version, "Print version"))
+        .mut_args(|arg| arg.hide_env_values(true))
         .version(env!("CARGO_PKG_VERSION"))
+        // Behind the arguments, which bring along what is written above them.
         .about(ABOUT)
         .after_help(AFTER_HELP)
         .override_usage("tared [OPTIONS] [DIR]\n       tared --fixed [OPTIONS]")
-        .term_width(80);
-    Typed::augment_args(command).mut_args(|arg| arg.hide_env_values(true))
+        .term_width(80)
 }
