@@ -4,7 +4,7 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 
 use clap::builder::FalseyValueParser;
-use clap::{Args, Command};
+use clap::{Arg, ArgAction, Args, Command};
 
 const ABOUT: &str =
     "A minimal raw-socket static file server, and the zero-overhead baseline target of a benchmark";
@@ -37,99 +37,71 @@ pub(crate) struct Typed {
     pub(crate) dir: Option<PathBuf>,
 
     /// Answer every request with one precomputed response
-    #[arg(long, env = "TARED_FIXED", value_parser = FalseyValueParser::new())]
+    #[arg(long, env = "TARED_FIXED", value_parser = FalseyValueParser::new(), help_heading = "Serving")]
     pub(crate) fixed: bool,
 
-    /// HOST:PORT, [IPV6]:PORT, :PORT for every address, IPv4 and IPv6, or
-    /// unix:/PATH; port 0 is any free one; repeatable
-    #[arg(long, env = "TARED_LISTEN", value_name = "ADDR", default_value = "127.0.0.1:8080")]
-    pub(crate) listen: Vec<String>,
-
-    /// Permissions of unix sockets, as in chmod [default: what the umask leaves]
-    #[arg(long, env = "TARED_UNIX_MODE", value_name = "MODE")]
-    pub(crate) unix_mode: Option<String>,
-
     /// File served for a directory; repeatable [default: index.html]
-    #[arg(long, env = "TARED_INDEX", value_name = "NAME")]
+    #[arg(long, env = "TARED_INDEX", value_name = "NAME", help_heading = "Serving")]
     pub(crate) index: Vec<String>,
 
+    /// Answer with DIR's index where there is nothing and HTML is wanted
+    #[arg(long, env = "TARED_SPA", value_parser = FalseyValueParser::new(), help_heading = "Serving")]
+    pub(crate) spa: bool,
+
     /// Field added to every successful response; repeatable
-    #[arg(long, env = "TARED_HEADER", value_name = "NAME: VALUE")]
+    #[arg(long, env = "TARED_HEADER", value_name = "NAME: VALUE", help_heading = "Responses")]
     pub(crate) header: Vec<String>,
 
     /// Cache-Control of every successful response
-    #[arg(long, env = "TARED_CACHE_CONTROL", value_name = "VALUE")]
+    #[arg(long, env = "TARED_CACHE_CONTROL", value_name = "VALUE", help_heading = "Responses")]
     pub(crate) cache_control: Option<String>,
 
     /// Expires, and max-age to match: after TIME, epoch (always expired) or max
-    #[arg(long, env = "TARED_EXPIRES", value_name = "WHEN")]
+    #[arg(long, env = "TARED_EXPIRES", value_name = "WHEN", help_heading = "Responses")]
     pub(crate) expires: Option<String>,
 
     /// Let the scripts of every site read responses (CORS)
-    #[arg(long, env = "TARED_CORS", value_parser = FalseyValueParser::new())]
+    #[arg(long, env = "TARED_CORS", value_parser = FalseyValueParser::new(), help_heading = "Responses")]
     pub(crate) cors: bool,
 
     /// Field of the files that GLOB matches, by name or, with a slash in it, by
     /// path; repeatable, the last match wins
     /// [env: TARED_HEADER_FOR=, one a line]
-    #[arg(long, num_args = 2, value_names = ["GLOB", "NAME: VALUE"])]
+    #[arg(long, num_args = 2, value_names = ["GLOB", "NAME: VALUE"], help_heading = "Responses")]
     pub(crate) header_for: Vec<String>,
 
     /// Type of files with this extension; repeatable
-    #[arg(long, env = "TARED_MIME", value_name = "EXT=TYPE")]
+    #[arg(long, env = "TARED_MIME", value_name = "EXT=TYPE", help_heading = "Responses")]
     pub(crate) mime: Vec<String>,
 
     /// Type of files of which the extension tells none [default:
     /// application/octet-stream]
-    #[arg(long, env = "TARED_DEFAULT_TYPE", value_name = "TYPE")]
+    #[arg(long, env = "TARED_DEFAULT_TYPE", value_name = "TYPE", help_heading = "Responses")]
     pub(crate) default_type: Option<String>,
 
     /// File of DIR that is the body of these statuses, as 404=/404.html or
     /// 500,503=/50x.html; repeatable
-    #[arg(long, env = "TARED_ERROR_PAGE", value_name = "CODES=/PATH")]
+    #[arg(long, env = "TARED_ERROR_PAGE", value_name = "CODES=/PATH", help_heading = "Responses")]
     pub(crate) error_page: Vec<String>,
 
-    /// Answer with DIR's index where there is nothing and HTML is wanted
-    #[arg(long, env = "TARED_SPA", value_parser = FalseyValueParser::new())]
-    pub(crate) spa: bool,
+    /// HOST:PORT, [IPV6]:PORT, :PORT for every address, IPv4 and IPv6, or
+    /// unix:/PATH; port 0 is any free one; repeatable
+    #[arg(
+        long,
+        env = "TARED_LISTEN",
+        value_name = "ADDR",
+        default_value = "127.0.0.1:8080",
+        help_heading = "Listening"
+    )]
+    pub(crate) listen: Vec<String>,
+
+    /// Permissions of unix sockets, as in chmod [default: what the umask leaves]
+    #[arg(long, env = "TARED_UNIX_MODE", value_name = "MODE", help_heading = "Listening")]
+    pub(crate) unix_mode: Option<String>,
 
     /// Pending connections asked of the kernel
-    #[arg(long, env = "TARED_BACKLOG", value_name = "N", default_value = "4096")]
+    #[arg(long, env = "TARED_BACKLOG", value_name = "N", default_value = "4096", help_heading = "Listening")]
     pub(crate) backlog: String,
-
-    /// Loops that share the address and nothing else; 0 is one per core
-    #[arg(long, env = "TARED_WORKERS", value_name = "N", default_value = "1")]
-    pub(crate) workers: String,
-
-    /// Keep worker k on the k-th core that is allowed
-    #[arg(long, env = "TARED_PIN", value_parser = FalseyValueParser::new())]
-    pub(crate) pin: bool,
-
-    /// User to become once it listens, and before it serves
-    #[arg(long, env = "TARED_USER", value_name = "NAME[:GROUP]")]
-    pub(crate) user: Option<String>,
-
-    /// Let the kernel (Landlock) keep it to reading DIR: auto, where it can; on,
-    /// or do not serve; off
-    #[arg(long, env = "TARED_SANDBOX", value_name = "WHEN", default_value = "auto")]
-    pub(crate) sandbox: String,
-
-    /// Response body; \n, \r, \t, \\ understood in TEXT [default: empty]
-    #[arg(long, env = "TARED_BODY", value_name = "TEXT|@FILE", help_heading = "With --fixed")]
-    pub(crate) body: Option<OsString>,
-
-    /// A body of N zero bytes instead (k, m, g: times 1024)
-    #[arg(long, env = "TARED_SIZE", value_name = "N[k|m|g]", help_heading = "With --fixed")]
-    pub(crate) size: Option<String>,
-
-    /// Response status [default: 200]
-    #[arg(long, env = "TARED_STATUS", value_name = "CODE", help_heading = "With --fixed")]
-    pub(crate) status: Option<String>,
-
-    /// Content-Type [default: text/html without --body, else by FILE's
-    /// extension or text/plain; charset=utf-8]
-    #[arg(long = "type", env = "TARED_TYPE", value_name = "MIME", help_heading = "With --fixed")]
-    pub(crate) content_type: Option<String>,
 
     /// Connections open at a time [default: what descriptors allow]
     #[arg(long, env = "TARED_MAX_CONNECTIONS", value_name = "N", help_heading = "Limits")]
@@ -249,22 +221,70 @@ pub(crate) struct Typed {
     #[arg(long, env = "TARED_METER", value_parser = FalseyValueParser::new(), help_heading = "Measuring")]
     pub(crate) meter: bool,
 
+    /// Response body; \n, \r, \t, \\ understood in TEXT [default: empty]
+    #[arg(long, env = "TARED_BODY", value_name = "TEXT|@FILE", help_heading = "With --fixed")]
+    pub(crate) body: Option<OsString>,
+
+    /// A body of N zero bytes instead (k, m, g: times 1024)
+    #[arg(long, env = "TARED_SIZE", value_name = "N[k|m|g]", help_heading = "With --fixed")]
+    pub(crate) size: Option<String>,
+
+    /// Response status [default: 200]
+    #[arg(long, env = "TARED_STATUS", value_name = "CODE", help_heading = "With --fixed")]
+    pub(crate) status: Option<String>,
+
+    /// Content-Type [default: text/html without --body, else by FILE's
+    /// extension or text/plain; charset=utf-8]
+    #[arg(long = "type", env = "TARED_TYPE", value_name = "MIME", help_heading = "With --fixed")]
+    pub(crate) content_type: Option<String>,
+
+    /// Loops that share the address and nothing else; 0 is one per core
+    #[arg(long, env = "TARED_WORKERS", value_name = "N", default_value = "1", help_heading = "Process")]
+    pub(crate) workers: String,
+
+    /// Keep worker k on the k-th core that is allowed
+    #[arg(long, env = "TARED_PIN", value_parser = FalseyValueParser::new(), help_heading = "Process")]
+    pub(crate) pin: bool,
+
+    /// User to become once it listens, and before it serves
+    #[arg(long, env = "TARED_USER", value_name = "NAME[:GROUP]", help_heading = "Process")]
+    pub(crate) user: Option<String>,
+
+    /// Let the kernel (Landlock) keep it to reading DIR: auto, where it can; on,
+    /// or do not serve; off
+    #[arg(
+        long,
+        env = "TARED_SANDBOX",
+        value_name = "WHEN",
+        default_value = "auto",
+        help_heading = "Process"
+    )]
+    pub(crate) sandbox: String,
+
     /// Write one JSON line to this file when connections are accepted
-    #[arg(long, env = "TARED_READY_FILE", value_name = "PATH", help_heading = "Measuring")]
+    #[arg(long, env = "TARED_READY_FILE", value_name = "PATH", help_heading = "Process")]
     pub(crate) ready_file: Option<PathBuf>,
 
     /// The same to this open descriptor, which is closed then
-    #[arg(long, env = "TARED_READY_FD", value_name = "N", help_heading = "Measuring")]
+    #[arg(long, env = "TARED_READY_FD", value_name = "N", help_heading = "Process")]
     pub(crate) ready_fd: Option<String>,
 }
 
 /// The command.
 pub(crate) fn command() -> Command {
-    let command = Command::new("tared")
+    // Ours, since clap's own would stand before all groups.
+    let other = |name: &'static str, short: char, action: ArgAction, help: &'static str| {
+        Arg::new(name).long(name).short(short).action(action).help(help).help_heading("Other")
+    };
+    let command = Command::new("tared").disable_help_flag(true).disable_version_flag(true);
+    Typed::augment_args(command)
+        .arg(other("help", 'h', ArgAction::Help, "Print help"))
+        .arg(other("version", 'V', ArgAction::Version, "Print version"))
+        .mut_args(|arg| arg.hide_env_values(true))
         .version(env!("CARGO_PKG_VERSION"))
+        // Behind the arguments, which bring along what is written above them.
+        .about(ABOUT)
         .after_help(AFTER_HELP)
         .override_usage("tared [OPTIONS] [DIR]\n       tared --fixed [OPTIONS]")
-        .term_width(80);
-    // The words about Typed are for its readers.
-    Typed::augment_args(command).about(ABOUT).mut_args(|arg| arg.hide_env_values(true))
+        .term_width(80)
 }

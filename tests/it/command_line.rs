@@ -419,6 +419,20 @@ fn help_fits_80_columns_and_names_every_option_with_its_variable() {
 }
 
 #[test]
+fn help_begins_with_what_tared_is_and_shows_the_options_in_groups() {
+    for arg in ["--help", "-h"] {
+        let help = String::from_utf8(run(command().arg(arg)).stdout).expect("text");
+        assert!(help.starts_with("A minimal raw-socket static file server"), "{help}");
+        let groups =
+            ["Arguments", "Serving", "Responses", "Listening", "Limits", "Measuring", "With --fixed"];
+        let groups = groups.into_iter().chain(["Process", "Other", "Examples"]);
+        let places: Vec<_> = groups.map(|group| help.find(&format!("\n{group}:\n"))).collect();
+        assert!(places.iter().all(Option::is_some) && places.is_sorted(), "{places:?}: {help}");
+        assert!(!help.contains("\nOptions:\n"), "an option has no group: {help}");
+    }
+}
+
+#[test]
 fn version_is_one_line() {
     for arg in ["--version", "-V"] {
         let Output { status, stdout, stderr } = run(command().arg(arg));
