@@ -37,6 +37,7 @@
 //! - [`mime`]: name → Content-Type
 //! - [`policy`]: name → what else the operator wants said
 //! - [`representation`]: one state of a file as HTTP tells of it
+//! - [`accept`]: what a client would rather have
 //! - [`plan`]: conditions and ranges → which answer, in the order of RFC 9110 §13.2.2
 //! - [`range`]: a Range field × length → spans
 //! - [`head`]: precomputed responses
@@ -87,6 +88,7 @@
 //! another on the request path (but for `--max-requests`, one number), no logging on the request path, no
 //! cached absence, no TLS, no HTTP/2, no proxying, no uploads.
 
+pub mod accept;
 pub mod address;
 pub mod beneath;
 pub mod bind;

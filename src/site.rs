@@ -6,6 +6,7 @@
 use std::rc::Rc;
 use std::time::Instant;
 
+use crate::accept;
 use crate::clock::Clock;
 use crate::files::{Files, Miss};
 use crate::head::{Body, Field, Response, Status};
@@ -199,23 +200,10 @@ impl Site {
     }
 }
 
-/// Whether a client says that it wants HTML, as browsers do for what they show: by name, not by a wildcard
-/// and not with a weight of 0 (RFC 9110 §12.4.2, §12.5.1).
+/// Whether a client says that it wants HTML, as browsers do for what they show: by name, not by a wildcard.
 fn wants_html(head: &[u8]) -> bool {
-    let ranges = Fields::of_head(head).values("accept").flat_map(|value| value.split(|&byte| byte == b','));
-    let mut html = ranges.filter(|range| {
-        let mut parts = range.split(|&byte| byte == b';').map(<[u8]>::trim_ascii);
-        let is_html = parts.next().is_some_and(|name| {
-            [&b"text/html"[..], b"application/xhtml+xml"].iter().any(|html| name.eq_ignore_ascii_case(html))
-        });
-        let is_zero = |part: &[u8]| {
-            part.strip_prefix(b"q=").or(part.strip_prefix(b"Q=")).is_some_and(|weight| {
-                weight.starts_with(b"0") && weight.iter().all(|byte| matches!(byte, b'0' | b'.'))
-            })
-        };
-        is_html && !parts.any(is_zero)
-    });
-    html.next().is_some()
+    let accept = || Fields::of_head(head).values("accept");
+    accept::names_type(accept(), "text/html") || accept::names_type(accept(), "application/xhtml+xml")
 }
 
 /// 301 to a directory's own path (RFC 9110 §15.4.2), so that relative links in it lead on.
