@@ -111,6 +111,8 @@ pub struct Directory {
     pub rules: Rules,
     /// Its own pages for refusals.
     pub pages: Vec<Page>,
+    /// Whether directories without an index are listed.
+    pub is_listed: bool,
 }
 
 /// Where the body of a fixed response comes from.
@@ -203,6 +205,7 @@ fn interpret(typed: Typed, matches: &ArgMatches) -> Result<Settings, Failure> {
             ("--mime", joined(&mime)),
             ("--default-type", typed.default_type),
             ("--error-page", joined(&error_pages)),
+            ("--list", typed.list.then(String::new)),
             ("--spa", typed.spa.then(String::new)),
             ("--header-for", header_for.first().map(|(glob, _)| glob.clone())),
         ];
@@ -242,7 +245,8 @@ fn interpret(typed: Typed, matches: &ArgMatches) -> Result<Settings, Failure> {
             policy: policy.clone(),
             is_spa: typed.spa,
         };
-        Serve::Directory(Directory { path: typed.dir.unwrap_or_else(|| PathBuf::from(".")), rules, pages })
+        let path = typed.dir.unwrap_or_else(|| PathBuf::from("."));
+        Serve::Directory(Directory { path, rules, pages, is_listed: typed.list })
     };
     let addresses = addresses(&values(typed.listen, "listen", matches))?;
     let unix_mode = typed.unix_mode.as_deref().map(mode).transpose()?;

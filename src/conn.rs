@@ -106,6 +106,8 @@ pub enum Next {
     Wait,
     /// Another turn, without an event.
     Again,
+    /// The same, since its response is still being made: it is not the client that is waited for.
+    NotYet,
     /// Another turn, and after that the socket's events, but only for so long: the last response is sent.
     Linger,
     /// Nothing; it is to be closed.
@@ -162,6 +164,8 @@ enum Pause {
     NeedsInput,
     /// The batch is to be sent first.
     BatchFull,
+    /// The response to the next request is still being made.
+    NotYet,
     /// The batch ends in a response that is read from its file, put in at the mark. Its request stays unread
     /// until the response has begun to leave.
     FromFile(Mark, Answered),
@@ -264,8 +268,10 @@ impl<S: Socket> Conn<S> {
                 Sent::Cut => return Next::Close(Ending::ByServer),
                 Sent::Lost => return Next::Close(Ending::Reset),
             }
-            if !matches!(pause, Pause::NeedsInput) {
-                continue;
+            match pause {
+                Pause::NeedsInput => {}
+                Pause::NotYet => return Next::NotYet,
+                Pause::BatchFull | Pause::FromFile(..) => continue,
             }
             if self.is_input_ended {
                 return Next::Close(Ending::ByClient);
@@ -329,7 +335,11 @@ impl<S: Socket> Conn<S> {
             let may_send_more = request.keep_alive || is_early;
             let asked = Asked { method: request.method, dialect: request.dialect, head_len };
             let mark = shared.outbox.mark();
-            let (class, is_from_file) = shared.respond(&request, &slot.unread()[..head_len], is_kept);
+            let Some((class, is_from_file)) = shared.respond(&request, &slot.unread()[..head_len], is_kept)
+            else {
+                shared.give_share_back();
+                break Pause::NotYet;
+            };
             let is_long = shared.outbox.is_longer_since(mark, PROMPT_MAX);
             let answered = Answered { len, is_kept, may_send_more, is_long, asked, class };
             if is_from_file {
@@ -451,10 +461,10 @@ impl Shared {
     }
 
     /// Puts the response to `request`, read from `head`, into the batch; returns the class of its status, and
-    /// whether it is read from its file.
-    fn respond(&mut self, request: &Request<'_>, head: &[u8], is_kept: bool) -> (usize, bool) {
+    /// whether it is read from its file. Puts in nothing if the response is still being made.
+    fn respond(&mut self, request: &Request<'_>, head: &[u8], is_kept: bool) -> Option<(usize, bool)> {
         let dates = self.clock.dates();
-        match self.site.answer(request, head, &self.clock, &mut self.tally) {
+        Some(match self.site.answer(request, head, &self.clock, &mut self.tally) {
             Answer::Whole(response) => {
                 let with_body = request.method != Method::Head;
                 self.outbox.push(&response, is_kept, with_body, dates);
@@ -465,7 +475,8 @@ impl Shared {
                 representation.push_parts(&spans, is_kept, dates, boundary, &mut self.outbox);
                 (PARTIAL.class(), representation.whole.body().file().is_some())
             }
-        }
+            Answer::NotYet => return None,
+        })
     }
 }
 

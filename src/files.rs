@@ -58,6 +58,13 @@ impl Default for Keeping {
     }
 }
 
+impl Keeping {
+    /// How often is looked for what is in disuse.
+    pub(crate) fn sweep_every(&self) -> Duration {
+        self.idle.min(SWEEP_EVERY)
+    }
+}
+
 /// How often is looked for entries in disuse, at the most. Arbitrary.
 const SWEEP_EVERY: Duration = Duration::from_secs(60);
 
@@ -190,7 +197,7 @@ impl Files {
 
     /// Drops the entries that are in disuse.
     pub fn sweep(&mut self, now: Instant) {
-        if now - self.swept >= self.sweep_every() {
+        if now - self.swept >= self.keeping.sweep_every() {
             self.swept = now;
             self.entries.retain(|_, entry| now - entry.used < self.keeping.idle);
         }
@@ -198,11 +205,12 @@ impl Files {
 
     /// When [`Files::sweep`] has something to do next.
     pub fn next_sweep(&self) -> Option<Instant> {
-        (!self.entries.is_empty()).then(|| self.swept + self.sweep_every())
+        (!self.entries.is_empty()).then(|| self.swept + self.keeping.sweep_every())
     }
 
-    fn sweep_every(&self) -> Duration {
-        self.keeping.idle.min(SWEEP_EVERY)
+    /// The directory that is served.
+    pub fn root(&self) -> &Root {
+        &self.root
     }
 
     /// Opens `path` and keeps its entry if the file is the same, or makes a new one.
@@ -376,7 +384,7 @@ fn at((seconds, nanos): (i64, i64)) -> Option<SystemTime> {
 }
 
 /// What open(2) says, as HTTP. What leads out of the root looks like nothing at all.
-fn refusal(error: &io::Error) -> Refusal {
+pub(crate) fn refusal(error: &io::Error) -> Refusal {
     match error.raw_os_error() {
         Some(
             libc::ENOENT

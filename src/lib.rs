@@ -33,6 +33,8 @@
 //! - [`target`]: request target → path
 //! - [`pages`]: status → a page of the site's own
 //! - [`files`]: path → representation, cached
+//! - [`directory`]: path → listing of a directory, made in bites and kept
+//! - [`listing`]: names → HTML or JSON
 //! - [`beneath`]: path → open file, never outside the root
 //! - [`mime`]: name → Content-Type
 //! - [`policy`]: name → what else the operator wants said
@@ -80,6 +82,8 @@
 //!   too large to skip, is answered at once and for the last time.
 //! - **To count is to add one** to a number of this worker's own, where the counted thing happens. Clocks
 //!   of the CPU are read when a report asks for them.
+//! - **What takes long is done in bites.** A listing that is not ready is [`site::Answer::NotYet`]: its request
+//!   stays unread, and is asked again in the next turn of the loop.
 //! - **A connection has one deadline**, that of what it waits for now. It is moved by storing the time; the
 //!   wheel only says when to look.
 //!
@@ -98,6 +102,7 @@ pub mod cli;
 pub mod clock;
 pub mod conn;
 pub mod deadlines;
+pub mod directory;
 pub mod environment;
 pub mod failure;
 pub mod files;
@@ -105,6 +110,7 @@ pub mod framing;
 pub mod head;
 pub mod inherited;
 pub mod listener;
+pub mod listing;
 pub mod mime;
 pub mod open;
 pub mod outbox;

@@ -9,6 +9,7 @@ use memmap2::MmapMut;
 use crate::beneath::Root;
 use crate::cli::{BodySource, Serve, Settings};
 use crate::clock::Clock;
+use crate::directory::Directories;
 use crate::failure::{Failure, cause, one_line};
 use crate::files::Files;
 use crate::head::{Body, Field, Response};
@@ -30,7 +31,10 @@ pub fn site(settings: &Settings, clock: &Clock) -> Result<(Site, String), Failur
             let mut files = Files::new(root, rules.clone(), settings.keeping, clock.now());
             let pages = Pages::new(directory.pages.clone());
             pages.check(&mut files, clock, &mut Tally::default())?;
-            let manner = Manner { policy: rules.policy.clone(), pages, is_spa: rules.is_spa };
+            let directories = directory
+                .is_listed
+                .then(|| Directories::new(rules.policy.clone(), settings.keeping, clock.now()));
+            let manner = Manner { policy: rules.policy.clone(), pages, is_spa: rules.is_spa, directories };
             Ok((Site::files(files, manner), one_line(&format!("serving {}", path.display()))))
         }
         Serve::Fixed { status, content_type, body } => {

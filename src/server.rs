@@ -340,7 +340,7 @@ impl Server {
         let has_moved = bytes != self.shared.tally.bytes();
         let is_piecewise = matches!(phase, Phase::Body | Phase::Write);
         let is_new = phase != client.phase;
-        if is_new || has_answered || (has_moved && is_piecewise) {
+        if is_new || has_answered || (has_moved && is_piecewise) || next == Next::NotYet {
             client.phase = phase;
             client.since = self.shared.clock.now();
         }
@@ -351,7 +351,7 @@ impl Server {
     fn follow(&mut self, token: Token, next: Next, is_new: bool) {
         match next {
             Next::Wait => {}
-            Next::Again | Next::Linger => self.queue(token),
+            Next::Again | Next::NotYet | Next::Linger => self.queue(token),
             Next::Close(ending) => return self.remove(token, ending),
         }
         if is_new {

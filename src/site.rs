@@ -8,8 +8,10 @@ use std::time::Instant;
 
 use crate::accept;
 use crate::clock::Clock;
+use crate::directory::{Directories, Found};
 use crate::files::{Files, Miss};
 use crate::head::{Body, Field, Response, Status};
+use crate::listing::Wish;
 use crate::pages::Pages;
 use crate::plan::{self, Plan};
 use crate::policy::Policy;
@@ -34,6 +36,8 @@ pub enum Answer {
     Whole(Rc<Response>),
     /// 206 with these spans.
     Parts(Rc<Representation>, Vec<Span>),
+    /// It is being made: ask again in the next turn of the loop.
+    NotYet,
 }
 
 /// What is said beside the files of a directory.
@@ -45,6 +49,8 @@ pub struct Manner {
     pub pages: Pages,
     /// Whether clients that want HTML get the root's index where there is nothing.
     pub is_spa: bool,
+    /// Listings of directories without an index, if there are any.
+    pub directories: Option<Directories>,
 }
 
 /// A site, with the room in which it decodes a path.
@@ -56,6 +62,7 @@ pub struct Site {
     options: Rc<Response>,
     pages: Pages,
     is_spa: bool,
+    directories: Option<Directories>,
     boundary: String,
     path: Vec<u8>,
 }
@@ -72,7 +79,7 @@ impl Site {
     }
 
     fn new(content: Content, manner: Manner) -> Self {
-        let Manner { policy, pages, is_spa } = manner;
+        let Manner { policy, pages, is_spa, directories } = manner;
         Self {
             content,
             refusals: Refusals::new(policy.always(), is_spa),
@@ -81,6 +88,7 @@ impl Site {
             options: Rc::new(Response::new(Status(204), &policy.options(), Body::None)),
             pages,
             is_spa,
+            directories,
             boundary: boundary(),
             path: Vec::new(),
         }
@@ -122,6 +130,17 @@ impl Site {
         let query = target::resolve(request.target, &mut self.path)?;
         let is_read = matches!(request.method, Method::Get | Method::Head);
         let mut found = files.representation(&self.path, clock, tally);
+        if let Some(directories) = &mut self.directories
+            && matches!(found, Err(Miss::Refused(Refusal::NotFound)))
+            && (self.path.is_empty() || self.path.ends_with(b"/"))
+        {
+            let wish = Wish::of(query, head);
+            found = match directories.listing(files.root(), &self.path, wish, clock, tally) {
+                Found::Listing(listing) => Ok(listing),
+                Found::NotYet => return Ok(Answer::NotYet),
+                Found::Refused(refusal) => Err(Miss::Refused(refusal)),
+            };
+        }
         if self.is_spa
             && is_read
             && matches!(found, Err(Miss::Refused(Refusal::NotFound)))
@@ -189,14 +208,19 @@ impl Site {
         if let Content::Files(files) = &mut self.content {
             files.sweep(now);
         }
+        if let Some(directories) = &mut self.directories {
+            directories.sweep(now);
+        }
     }
 
     /// When [`Site::sweep`] has something to do next.
     pub fn next_sweep(&self) -> Option<Instant> {
-        match &self.content {
+        let of_files = match &self.content {
             Content::Fixed(_) => None,
             Content::Files(files) => files.next_sweep(),
-        }
+        };
+        let of_directories = self.directories.as_ref().and_then(Directories::next_sweep);
+        of_files.into_iter().chain(of_directories).min()
     }
 }
 

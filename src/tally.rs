@@ -31,6 +31,7 @@ pub enum Call {
     Openat2,
     Openat,
     Readlinkat,
+    Getdents64,
     Statx,
     Pread64,
     Mmap,
@@ -38,7 +39,7 @@ pub enum Call {
 
 impl Call {
     /// Every kind's name, in the order of the enum.
-    pub const NAMES: [&str; 15] = [
+    pub const NAMES: [&str; 16] = [
         "epoll_wait",
         "epoll_ctl",
         "accept4",
@@ -51,6 +52,7 @@ impl Call {
         "openat2",
         "openat",
         "readlinkat",
+        "getdents64",
         "statx",
         "pread64",
         "mmap",

@@ -14,9 +14,12 @@ use crate::request::is_authority;
 /// The one name with a leading dot that is served (RFC 8615).
 const WELL_KNOWN: &[u8] = b".well-known";
 
-/// What stays as it is when a path is written into a URL: `unreserved` and the slash (RFC 3986 §2.3).
-const PATH_ENCODED: &AsciiSet =
-    &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~').remove(b'/');
+/// What stays as it is when a segment of a path is written into a URL: `unreserved` (RFC 3986 §2.3).
+pub(crate) const SEGMENT_ENCODED: &AsciiSet =
+    &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
+
+/// The same for a path.
+const PATH_ENCODED: &AsciiSet = &SEGMENT_ENCODED.remove(b'/');
 
 /// What no query may hold as it is: all but `pchar / "/" / "?"` (RFC 3986 §3.4). The percent sign is
 /// seen to on its own.

@@ -44,6 +44,10 @@ pub(crate) struct Typed {
     #[arg(long, env = "TARED_INDEX", value_name = "NAME", help_heading = "Serving")]
     pub(crate) index: Vec<String>,
 
+    /// List directories that have no index, as HTML or JSON (?format=json)
+    #[arg(long, env = "TARED_LIST", value_parser = FalseyValueParser::new(), help_heading = "Serving")]
+    pub(crate) list: bool,
+
     /// Answer with DIR's index where there is nothing and HTML is wanted
     #[arg(long, env = "TARED_SPA", value_parser = FalseyValueParser::new(), help_heading = "Serving")]
     pub(crate) spa: bool,

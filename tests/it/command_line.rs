@@ -162,6 +162,7 @@ fn what_cannot_be_said_with_a_response_is_refused() {
         &["--default-type", "b/c"],
         &["--error-page", "404=/a"],
         &["--spa"],
+        &["--list"],
     ] {
         let args: Vec<&str> = ["--fixed"].iter().chain(args).copied().collect();
         check_usage(&args, &["--fixed", args[1]]);

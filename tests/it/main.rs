@@ -18,6 +18,7 @@ mod interop;
 mod keeping;
 mod lifecycle;
 mod listening;
+mod listing;
 mod meter;
 mod methods;
 mod pages;

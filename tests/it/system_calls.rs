@@ -116,7 +116,8 @@ fn traced_kinds(calls: &str) -> BTreeMap<&str, u64> {
     kinds
 }
 
-const FILE_CALLS: [&str; 7] = ["openat2", "openat", "readlinkat", "statx", "newfstatat", "fstat", "pread64"];
+const FILE_CALLS: [&str; 8] =
+    ["openat2", "openat", "readlinkat", "getdents64", "statx", "newfstatat", "fstat", "pread64"];
 
 /// The counts are made where the calls are made, so nothing but looking from outside shows that none is
 /// missing.
@@ -129,15 +130,16 @@ fn the_reports_counts_are_those_that_strace_saw() {
         fs::write(site.join(name), vec![b'x'; len]).expect("it is ours");
     }
     std::os::unix::fs::symlink("sub/x", site.join("link")).expect("a link");
+    std::os::unix::fs::symlink("x", site.join("sub/link")).expect("a link");
     let report = dir.path().join("report.json");
     let [site, path] = [&site, &report].map(|path| path.to_str().expect("text"));
-    let args = ["--report", "json", "--report-file", path, site];
+    let args = ["--list", "--report", "json", "--report-file", path, site];
     let Some(traced) = Traced::start(&args) else {
         return skip("the_reports_counts_are_those_that_strace_saw", NO_STRACE);
     };
     let server = &traced.server;
     let mut kept = server.connect();
-    for target in ["/", "/mapped", "/large", "/sub/x", "/link", "/nope", "/sub", "/", "/mapped"] {
+    for target in ["/", "/mapped", "/large", "/sub/x", "/link", "/nope", "/sub", "/sub/", "/", "/mapped"] {
         kept.get(target).expect("an answer");
     }
     kept.send("GET / HTTP/1.1\r\nHost: a\r\n\r\n".repeat(20));
