@@ -16,6 +16,7 @@ mod heads;
 mod inherited;
 mod interop;
 mod keeping;
+mod leaving;
 mod lifecycle;
 mod listening;
 mod meter;
