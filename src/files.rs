@@ -218,8 +218,10 @@ impl Files {
         let (name, file, metadata) = self.open(path, &mut tally.calls)?;
         let (now, wall) = (clock.now(), clock.wall());
         let identity = Identity::of(&metadata);
+        // A wall clock that has stepped back would have its Last-Modified later than Date.
         if let Some(entry) = self.entries.get_mut(path)
             && entry.is_settled
+            && identity.is_settled(wall)
             && entry.identity == identity
         {
             tally.cache_hits += 1;

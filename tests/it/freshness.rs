@@ -2,13 +2,16 @@
 //! old length, and seen anew within a second.
 
 use std::fs::{self, File};
-use std::os::unix::fs::FileExt;
+use std::os::unix::fs::{FileExt, PermissionsExt, symlink};
 use std::path::Path;
 use std::process::Command;
 use std::time::{Duration, Instant, SystemTime};
 
 use crate::client::Client;
-use crate::server::{Server, temporary};
+use crate::inherited::start;
+use crate::leaving::narrow_listener;
+use crate::privilege::{NO_OTHER_USER, unprivileged};
+use crate::server::{Server, skip, temporary};
 
 /// An answer asked for so long after a change shows it.
 const STALE_MAX: Duration = Duration::from_secs(1);
@@ -19,6 +22,9 @@ const SIZES: [usize; 5] = [12, 3000, 40 * 1024, 200 * 1024 + 5, 6 * 1024 * 1024 
 
 /// Larger than what the kernel holds of a connection that is not read from.
 const LARGE: usize = 24 * 1024 * 1024;
+
+/// The same of a connection whose server's side holds little; small enough to be mapped.
+const MAPPED: usize = 700_000;
 
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Change {
@@ -38,11 +44,13 @@ enum Change {
     /// A directory takes its name.
     Directory,
     Fifo,
+    /// A link that leads out of the root takes its name.
+    Link,
 }
 
-const CHANGES: [Change; 10] = {
+const CHANGES: [Change; 11] = {
     use Change::*;
-    [Renamed, Rewritten, RewrittenSecretly, Grown, Halved, Trimmed, Emptied, Deleted, Directory, Fifo]
+    [Renamed, Rewritten, RewrittenSecretly, Grown, Halved, Trimmed, Emptied, Deleted, Directory, Fifo, Link]
 };
 
 /// What a name is answered with.
@@ -110,6 +118,10 @@ fn make(change: Change, path: &Path, len: usize) -> Seen {
         Change::Fifo => {
             fs::remove_file(path).expect("it is ours");
             assert!(Command::new("mkfifo").arg(path).status().expect("mkfifo runs").success());
+            Seen::Status(404)
+        }
+        Change::Link => {
+            fs::remove_file(path).and_then(|()| symlink("/etc/passwd", path)).expect("it is ours");
             Seen::Status(404)
         }
     }
@@ -242,32 +254,41 @@ enum End {
     Cut,
 }
 
-/// Begins to read a large file, changes it, and reads on. Every byte received is one that the file
-/// held at that place; how it ends is told.
+/// Begins to read a file that is sent in many pieces, changes it, and reads on: one that the kernel sends
+/// alone, and one that is mapped. How it ends is told, and is the same for both.
+#[track_caller]
 fn download(change: Change) -> End {
+    let [large, mapped] = [LARGE, MAPPED].map(|len| download_of(change, len));
+    assert_eq!(large, mapped, "{change:?} of a mapped file");
+    large
+}
+
+/// The same with a file of `len` bytes. Every byte received is one that the file held at that place.
+#[track_caller]
+fn download_of(change: Change, len: usize) -> End {
     let dir = temporary();
     let path = dir.path().join("large");
-    fs::write(&path, content(b'o', LARGE)).expect("it is ours");
+    fs::write(&path, content(b'o', len)).expect("it is ours");
     fs::write(dir.path().join("index.html"), "alive").expect("it is ours");
-    let mut server = Server::directory(dir.path());
+    let mut server = start(&narrow_listener(), &[dir.path().to_str().expect("text")]);
     let mut client = Client::connect_narrow(server.address);
     client.send("GET /large HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n");
     let head = client.response_to_head().expect("an answer");
-    assert_eq!(head.field("Content-Length"), Some(&*LARGE.to_string()));
+    assert_eq!(head.field("Content-Length"), Some(&*len.to_string()));
     let begun = client.take(64 * 1024).expect("its begin");
     // Far from over: the server waits for the client.
-    let new = make(change, &path, LARGE);
+    let new = make(change, &path, len);
     server.assert_alive();
     let mut received = begun;
     let end = loop {
         // It either ends as a stream does, or with a reset; both are seen to be too short.
         match client.take(1) {
             Ok(byte) => received.extend(byte),
-            Err(_) => break if received.len() < LARGE { End::Cut } else { End::Whole },
+            Err(_) => break if received.len() < len { End::Cut } else { End::Whole },
         }
         received.extend(client.take_received());
     };
-    assert!(received.len() <= LARGE, "{change:?}: {} bytes too many", received.len() - LARGE);
+    assert!(received.len() <= len, "{change:?}: {} bytes too many", received.len() - len);
     let wrong = received.iter().position(|byte| !matches!(byte, b'o' | b'n'));
     assert_eq!(
         wrong,
@@ -291,7 +312,7 @@ fn download(change: Change) -> End {
 
 #[test]
 fn a_file_replaced_while_it_is_sent_is_sent_to_its_end() {
-    for change in [Change::Renamed, Change::Deleted, Change::Directory, Change::Fifo] {
+    for change in [Change::Renamed, Change::Deleted, Change::Directory, Change::Fifo, Change::Link] {
         assert_eq!(download(change), End::Whole, "{change:?}");
     }
 }
@@ -309,7 +330,34 @@ fn a_file_truncated_while_it_is_sent_is_cut_and_never_wrong() {
         assert_eq!(download(change), End::Cut, "{change:?}");
     }
     // The end may have been on its way already.
-    download(Change::Trimmed);
+    download_of(Change::Trimmed, LARGE);
+    download_of(Change::Trimmed, MAPPED);
+}
+
+/// Whoever has begun to read it may go on; nobody else is given what may not be read any more.
+#[test]
+fn a_file_made_unreadable_while_it_is_sent_is_sent_to_its_end_and_then_403() {
+    for len in [LARGE, MAPPED] {
+        let Some(mut command) = unprivileged() else {
+            return skip("a_file_made_unreadable_while_it_is_sent", NO_OTHER_USER);
+        };
+        let dir = temporary();
+        let path = dir.path().join("file");
+        fs::write(&path, content(b'o', len)).expect("it is ours");
+        let server = Server::spawn(command.args(["--listen", "127.0.0.1:0"]).arg(dir.path()));
+        let mut client = Client::connect_narrow(server.address);
+        client.send("GET /file HTTP/1.1\r\nHost: a\r\n\r\n");
+        assert_eq!(client.response_to_head().expect("an answer").status(), 200);
+        client.take(64 * 1024).expect("its begin");
+        fs::set_permissions(&path, PermissionsExt::from_mode(0o000)).expect("it is ours");
+        let changed = Instant::now();
+        let mut other = server.connect();
+        while look(&mut other, "/file") != Seen::Status(403) {
+            assert!(changed.elapsed() < 2 * STALE_MAX, "it is still given to others");
+        }
+        let rest = client.take(len - 64 * 1024).expect("the rest of it");
+        assert!(rest == content(b'o', len - 64 * 1024));
+    }
 }
 
 #[test]
