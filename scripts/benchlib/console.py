@@ -1,6 +1,9 @@
 """What is told to people while it runs: one sentence a line, on stderr."""
 
+import pathlib
 import sys
+
+PROGRAM = pathlib.Path(sys.argv[0]).name
 
 
 class Refusal(Exception):
@@ -8,7 +11,7 @@ class Refusal(Exception):
 
 
 def say(sentence: str) -> None:
-    print(f"bench: {sentence}", file=sys.stderr, flush=True)
+    print(f"{PROGRAM}: {sentence}", file=sys.stderr, flush=True)
 
 
 def skip(name: str, why: str, said: set[str]) -> None:
