@@ -15,6 +15,18 @@ use memmap2::{Mmap, MmapOptions};
 /// How a file to be served is opened: non-blocking, so that a FIFO cannot hold the loop.
 const READ_FLAGS: libc::c_int = libc::O_RDONLY | libc::O_NONBLOCK | libc::O_NOCTTY | libc::O_CLOEXEC;
 
+/// Has the allocator make an own mapping of every allocation of `bytes` or more, which the kernel has back when
+/// it is freed (mallopt(3), of glibc; other allocators do as they do).
+pub(crate) fn map_allocations_from(bytes: usize) {
+    #[cfg(target_env = "gnu")]
+    // SAFETY: mallopt takes integers only, and refuses those that it does not like.
+    unsafe {
+        libc::mallopt(libc::M_MMAP_THRESHOLD, bytes as libc::c_int);
+    }
+    #[cfg(not(target_env = "gnu"))]
+    let _ = bytes;
+}
+
 /// Opens `path`, relative to `dir`, for reading; the kernel refuses to leave `dir` on the way.
 ///
 /// # Errors
