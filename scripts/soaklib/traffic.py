@@ -24,6 +24,8 @@ CROWD_STAYS_S = 2.5
 
 # Beyond every deadline that a server has set; an answer that takes longer is lost.
 DOING_BOUND_S = 40.0
+# What clients wait for a server's deadline at the most.
+PATIENCE_MAX_S = 25.0
 # A request whose connection ended before its answer began is asked again, where the connection was not new.
 TRIES_MAX = 4
 FAULTS_MAX = 20
@@ -123,7 +125,9 @@ class Doings:
         self.leave_somehow(wire)
 
     async def read_slowly(self) -> None:
-        """All of a large file, at some megabytes a second through a small window."""
+        """All of a large file, at some megabytes a second through a small window. Much less would not do where the
+        server's patience is short: the kernel tells it that there is room again when a third of all its buffer is
+        free, which is a megabyte."""
         kind = self.rng.choice(["huge", "huge", "large", "cut"])
         if kind == "cut":
             exchange = self.client.get_cut("GET, cut in place")
@@ -139,12 +143,15 @@ class Doings:
         wire = await self.open(receive_bytes=8 * 1024)
         self.counts["requests"] += 1
         await wire.send(self.client.get("GET", self.rng.choice(site.replaced("huge"))).request)
-        await asyncio.sleep(min(self.target.write_s + 2, 8))
+        await asyncio.sleep(self.patience_s(self.target.write_s))
         self.leave_somehow(wire)
 
     async def stay_silent(self) -> None:
         wire = await self.open()
-        await self.see_end(wire, self.target.idle_s + 3, "said nothing")
+        with contextlib.suppress(asyncio.TimeoutError):
+            if rest := await asyncio.wait_for(wire.rest(), self.patience_s(self.target.idle_s)):
+                self.fault("wrong", f"{rest[:40]!r} to a client that said nothing")
+        self.leave_somehow(wire)
 
     async def stop_in_head(self) -> None:
         request = self.client.get("GET").request
@@ -157,9 +164,8 @@ class Doings:
         wire = await self.open()
         self.counts["requests"] += 1
         await wire.send(self.client.head("POST", "r/small-00", "Content-Length: 1000") + b"x" * 400)
-        # It may take a minute where nothing else is said; then the client is the first to lose patience.
-        if self.target.body_s > DOING_BOUND_S / 2:
-            await asyncio.sleep(5)
+        if self.target.body_s > PATIENCE_MAX_S:
+            await asyncio.sleep(self.patience_s(self.target.body_s))
             self.leave_somehow(wire)
         else:
             await self.expect_last(wire, "a body that stops", 408)
@@ -288,14 +294,9 @@ class Doings:
             self.fault("wrong", f"{rest[:40]!r} behind the last answer")
         wire.close()
 
-    async def see_end(self, wire: Wire, within_s: float, what: str) -> None:
-        if within_s > DOING_BOUND_S / 2:
-            await asyncio.sleep(5)
-        else:
-            with contextlib.suppress(asyncio.TimeoutError):
-                if rest := await asyncio.wait_for(wire.rest(), within_s):
-                    self.fault("wrong", f"{rest[:40]!r} to a client that {what}")
-        self.leave_somehow(wire)
+    def patience_s(self, deadline_s: float) -> float:
+        """Longer than the server's, where that is no minute; then the client is the first to lose it."""
+        return deadline_s + 3 if deadline_s <= PATIENCE_MAX_S else 5
 
     def leave_somehow(self, wire: Wire) -> None:
         self.rng.choice([wire.close, wire.reset])()
