@@ -327,14 +327,19 @@ SLOW = {"read_slowly": 6, "vanish": 1, "stay_silent": 3, "stop_in_head": 3, "sto
 
 def run(targets: list[Target], seed: int, number: int, until_s: float, report: Connection) -> None:
     """Of this process, until the monotonic clock says so; then what they are at is finished."""
-    # Whoever started us ends us.
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    heed_none_but_the_parent()
     rng = random.Random(f"{seed} clients {number}")
     crews = []
     for target in targets:
         counts: collections.Counter = collections.Counter()
         crews.append(Doings(target, Client(seed, rng, counts), counts, []))
     asyncio.run(run_all(crews, rng, until_s, report))
+
+
+def heed_none_but_the_parent() -> None:
+    """Who ends us by SIGTERM, which nothing is to catch here; ^C is for it, too."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)
 
 
 async def run_all(crews: list[Doings], rng: random.Random, until_s: float, report: Connection) -> None:
