@@ -71,6 +71,17 @@ fn openat(dir: BorrowedFd<'_>, name: &CStr, flags: libc::c_int) -> io::Result<Ow
     owned(unsafe { libc::openat(dir.as_raw_fd(), name.as_ptr(), flags) })
 }
 
+/// Bytes that were sent on `socket` and that its other side has not acknowledged yet (SIOCOUTQ, tcp(7), unix(7)).
+///
+/// # Errors
+/// What ioctl(2) says.
+pub(crate) fn unacknowledged(socket: BorrowedFd<'_>) -> io::Result<u32> {
+    let mut bytes: libc::c_int = 0;
+    // SAFETY: TIOCOUTQ, which is SIOCOUTQ, writes one int to where it is told to.
+    let status = unsafe { libc::ioctl(socket.as_raw_fd(), libc::TIOCOUTQ, &raw mut bytes) };
+    if status == 0 { Ok(bytes as u32) } else { Err(io::Error::last_os_error()) }
+}
+
 /// The text of the symbolic link `name` in `dir`.
 ///
 /// # Errors
