@@ -85,14 +85,15 @@ def allowances(entries_max: int, served: dict[str, int], workers: int) -> dict[s
     """
     cached = {kind: min(count, entries_max) * workers for kind, count in served.items()}
     return {
-        # Files that are read, in our memory: they are 64 KiB at the most, log-uniform is their mix. Half of
-        # the room that they could take, and as much as the allocator keeps back when they go.
+        # Files that are read, in its memory: 64 KiB each at the most. Half of the room that they could take, and
+        # of what the allocator may keep back when they go.
         "rss_anon": (cached["small"] * 64 + 1024 * workers) // 2,
         # Mapped ones: 768 KiB each at the most, 64 open at a time. A quarter of that.
         "rss_file": min(cached["mapped"], 64 * workers) * 768 // 4,
         # Clients come and go in crowds; the samples see them at one height or another.
         "descriptors": 64,
-        # An entry each, and one each for a response that still leaves when its entry is gone.
+        # An entry each, and one each for a response that still leaves when its entry is gone; and allocations from
+        # 16 KiB on, which the kernel joins where they are neighbours.
         "mappings": 32,
         # One for a report that is being written.
         "threads": 1,
