@@ -71,9 +71,9 @@
 //!   zeros of its last page under the old length. The kernel copies from our memory at the price of
 //!   copying from the page cache. From 768 KiB on sendfile(2) is cheaper than a mapping, and ends by
 //!   itself where the file does. Files over 64 KiB cost one `fstat` a request, so that head and bytes
-//!   agree. What nobody can mend: a file overwritten in place, without being cut, while it is being sent;
-//!   and one cut in the moment between that look and the write from its mapping, whose last page then ends in
-//!   zeros.
+//!   agree. What nobody can mend: a file overwritten in place, without being cut, while it is being sent; and
+//!   zeros where a file is cut in place behind our last look, in bytes that the kernel is copying from a
+//!   mapping, or has taken by sendfile and not delivered: the socket holds the file's own pages.
 //! - **Readiness is edge-triggered**, registered once. Whoever stops before `WouldBlock` goes on the
 //!   ready list.
 //! - **While a tail is unsent nothing is parsed**, and an idle connection owns no buffer.

@@ -2,7 +2,7 @@
 
 use std::io::{self, IsTerminal, Write};
 use std::path::PathBuf;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, JoinHandle};
 
@@ -12,6 +12,10 @@ use crate::environment::{Environment, Losses};
 use crate::failure::{Failure, cause};
 use crate::output;
 use crate::report::{Report, Snapshot};
+
+/// Reports on demand that wait to be written behind each other, for a reader that has fallen behind. Who asks
+/// for more is not answered: whoever asks by the clock would fill the memory with threads. Arbitrary.
+const PENDING_MAX: usize = 16;
 
 /// What is needed to give a report.
 #[derive(Debug)]
@@ -31,6 +35,8 @@ pub struct Reporter {
     has_line: AtomicBool,
     /// The thread that writes the last report on demand, behind those before it.
     writer: Mutex<Option<JoinHandle<()>>>,
+    /// Of such threads.
+    pending: Arc<AtomicUsize>,
 }
 
 impl Reporter {
@@ -57,6 +63,7 @@ impl Reporter {
             is_live: io::stderr().is_terminal(),
             has_line: AtomicBool::new(false),
             writer: Mutex::new(None),
+            pending: Arc::default(),
         })
     }
 
@@ -85,9 +92,12 @@ impl Reporter {
     /// writes the report, behind those before it, and ends with it. (While there is but one thread the
     /// kernel need not count references to descriptors, which every call would pay for.)
     pub fn on_demand(&self, workers: &[Snapshot]) {
-        let (text, file) = (self.report(workers), self.file.clone());
-        self.end_line();
         let mut writer = self.writer();
+        if self.pending.load(Ordering::Acquire) >= PENDING_MAX {
+            return;
+        }
+        let (text, file, pending) = (self.report(workers), self.file.clone(), Arc::clone(&self.pending));
+        self.end_line();
         let before = writer.take();
         let write = move || {
             wait_for(before);
@@ -100,10 +110,13 @@ impl Reporter {
                     }
                 }
             }
+            pending.fetch_sub(1, Ordering::Release);
         };
+        self.pending.fetch_add(1, Ordering::Relaxed);
         match thread::Builder::new().spawn(write) {
             Ok(handle) => *writer = Some(handle),
             Err(error) => {
+                self.pending.fetch_sub(1, Ordering::Relaxed);
                 output::say(&format!("tared: cannot give the report: {}\n", cause(&error)));
             }
         }

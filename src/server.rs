@@ -5,6 +5,7 @@
 
 use std::collections::VecDeque;
 use std::io::{self, Read};
+use std::os::fd::AsFd;
 use std::time::{Duration, Instant};
 
 use mio::net::{TcpStream, UnixStream};
@@ -20,6 +21,7 @@ use crate::failure::cause;
 use crate::listener::{Accepted, Listener};
 use crate::report::Snapshot;
 use crate::site::Site;
+use crate::sys;
 use crate::table::{Table, place_of};
 use crate::tally::{Call, Ending};
 use crate::usage::{Gauge, Traffic, Usage};
@@ -48,6 +50,9 @@ const IDLE_GRACE: Duration = Duration::from_millis(250);
 /// Turns of accepting when the server ends: whoever the kernel had taken in is not turned away, but
 /// those who come faster than they are accepted do not keep it from ending. Arbitrary.
 const ENDING_ACCEPTS_MAX: usize = 64;
+
+/// Nobody has looked since bytes moved: more than there can be.
+const UNKNOWN: u32 = u32::MAX;
 
 /// How often the meter is read.
 const SECOND: Duration = Duration::from_secs(1);
@@ -114,6 +119,19 @@ struct Client {
     since: Instant,
     /// It is ending since something took too long.
     is_timed_out: bool,
+    /// Bytes on their way to it when they were looked at last, or [`UNKNOWN`].
+    on_their_way: u32,
+}
+
+impl Client {
+    /// Whether it has taken some of what is on its way since it was looked at last. The socket takes more only when
+    /// a third of its buffer is free, which is a megabyte where it has grown to four: until then nothing else
+    /// tells a slow client from one that is gone. The first look is what the next is held against, so that who
+    /// takes nothing is left after twice the time at the most.
+    fn takes_some(&mut self) -> bool {
+        let on_their_way = sys::unacknowledged(self.conn.socket_mut().as_fd()).unwrap_or(0);
+        std::mem::replace(&mut self.on_their_way, on_their_way) > on_their_way
+    }
 }
 
 /// The server.
@@ -343,6 +361,7 @@ impl Server {
         if is_new || has_answered || (has_moved && is_piecewise) || next == Next::NotYet {
             client.phase = phase;
             client.since = self.shared.clock.now();
+            client.on_their_way = UNKNOWN;
         }
         self.follow(token, next, is_new);
     }
@@ -375,6 +394,11 @@ impl Server {
             let Some(client) = self.clients.get_mut(token) else { continue };
             let patience = self.limits.patience.with(client.phase);
             if patience.is_none_or(|patience| client.since + patience > now) {
+                self.set_deadline(token);
+                continue;
+            }
+            if client.phase == Phase::Write && client.takes_some() {
+                client.since = now;
                 self.set_deadline(token);
                 continue;
             }
@@ -479,6 +503,7 @@ impl Server {
             phase: Phase::Idle,
             since: self.shared.clock.now(),
             is_timed_out: false,
+            on_their_way: UNKNOWN,
         });
         let connections = &mut self.shared.tally.connections;
         connections.peak = connections.peak.max(self.clients.len() as u64);

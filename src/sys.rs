@@ -15,6 +15,18 @@ use memmap2::{Mmap, MmapOptions};
 /// How a file to be served is opened: non-blocking, so that a FIFO cannot hold the loop.
 const READ_FLAGS: libc::c_int = libc::O_RDONLY | libc::O_NONBLOCK | libc::O_NOCTTY | libc::O_CLOEXEC;
 
+/// Has the allocator make an own mapping of every allocation of `bytes` or more, which the kernel has back when
+/// it is freed (mallopt(3), of glibc; other allocators do as they do).
+pub(crate) fn map_allocations_from(bytes: usize) {
+    #[cfg(target_env = "gnu")]
+    // SAFETY: mallopt takes integers only, and refuses those that it does not like.
+    unsafe {
+        libc::mallopt(libc::M_MMAP_THRESHOLD, bytes as libc::c_int);
+    }
+    #[cfg(not(target_env = "gnu"))]
+    let _ = bytes;
+}
+
 /// Opens `path`, relative to `dir`, for reading; the kernel refuses to leave `dir` on the way.
 ///
 /// # Errors
@@ -57,6 +69,17 @@ pub(crate) fn open_directory(dir: BorrowedFd<'_>, name: &CStr) -> io::Result<Own
 fn openat(dir: BorrowedFd<'_>, name: &CStr, flags: libc::c_int) -> io::Result<OwnedFd> {
     // SAFETY: `name` is NUL-terminated; without O_CREAT no mode is read.
     owned(unsafe { libc::openat(dir.as_raw_fd(), name.as_ptr(), flags) })
+}
+
+/// Bytes that were sent on `socket` and that its other side has not acknowledged yet (SIOCOUTQ, tcp(7), unix(7)).
+///
+/// # Errors
+/// What ioctl(2) says.
+pub(crate) fn unacknowledged(socket: BorrowedFd<'_>) -> io::Result<u32> {
+    let mut bytes: libc::c_int = 0;
+    // SAFETY: TIOCOUTQ, which is SIOCOUTQ, writes one int to where it is told to.
+    let status = unsafe { libc::ioctl(socket.as_raw_fd(), libc::TIOCOUTQ, &raw mut bytes) };
+    if status == 0 { Ok(bytes as u32) } else { Err(io::Error::last_os_error()) }
 }
 
 /// The text of the symbolic link `name` in `dir`.

@@ -25,6 +25,7 @@ use crate::failure::{Failure, cause};
 use crate::inherited::Inherited;
 use crate::listener::Listener;
 use crate::open;
+use crate::pool::RETURNED_MIN;
 use crate::privilege::{self, Identity, Named};
 use crate::ready::Ready;
 use crate::report::Snapshot;
@@ -64,6 +65,7 @@ pub fn serve(
         false => Vec::new(),
     };
     let descriptors = raise_descriptors();
+    sys::map_allocations_from(RETURNED_MIN);
     let cpu_of = |index: usize| (!cpus.is_empty()).then(|| cpus[index % cpus.len()]);
 
     // While the terminal can still be opened: the sandbox would not let us.

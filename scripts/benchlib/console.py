@@ -3,13 +3,15 @@
 import pathlib
 import sys
 
+PROGRAM = pathlib.Path(sys.argv[0]).name
+
 
 class Refusal(Exception):
     """A sentence about why there is no result."""
 
 
 def say(sentence: str) -> None:
-    print(f"{pathlib.Path(sys.argv[0]).name}: {sentence}", file=sys.stderr, flush=True)
+    print(f"{PROGRAM}: {sentence}", file=sys.stderr, flush=True)
 
 
 def skip(name: str, why: str, said: set[str]) -> None:

@@ -1,5 +1,5 @@
-"""What can be wrong in scripts/bench, cluster and slow without anything being measured: how it reads
-what load tools print, and what it concludes from numbers.
+"""What can be wrong in scripts/bench and the scripts beside it without anything being measured: how they
+read what is said to them, and what they conclude from it.
 
     python3 -m unittest discover --start-directory scripts/tests --top-level-directory scripts
 """

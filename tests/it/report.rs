@@ -1,8 +1,10 @@
 //! The report's counts: requests of known kinds over known connections, and every count is exactly right.
 
 use std::fs;
+use std::io::Read;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
+use std::process::Stdio;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
@@ -775,6 +777,36 @@ fn a_report_is_text_on_standard_error_unless_asked_otherwise() {
     server.signal("INT");
     assert_eq!(server.wait().code(), Some(0));
     check_counts(&parse(&said(dir.path())), &[]);
+}
+
+/// A thread waits for each report that its reader does not take. Who asks by the clock is not to fill the memory
+/// with them.
+#[test]
+fn reports_that_nobody_takes_do_not_pile_up() {
+    const WRITERS_MAX: usize = 16;
+    let args = ["--fixed", "--listen", "127.0.0.1:0"];
+    let mut server = Server::spawn(command().args(args).stderr(Stdio::piped()));
+    let threads = |server: &Server| {
+        let tasks = fs::read_dir(format!("/proc/{}/task", server.pid())).expect("it runs");
+        tasks.count()
+    };
+    let end = Instant::now() + PATIENCE;
+    let mut beyond = 0;
+    while beyond < 50 {
+        assert!(Instant::now() < end, "{} threads: they have read it after all", threads(&server));
+        server.signal("USR1");
+        assert!(threads(&server) <= 1 + WRITERS_MAX, "{} threads", threads(&server));
+        beyond += usize::from(threads(&server) == 1 + WRITERS_MAX);
+    }
+    assert_eq!(server.connect().get("/").expect("it answers").status(), 200);
+    let mut stderr = server.take_stderr();
+    let reader = std::thread::spawn(move || {
+        let mut said = String::new();
+        stderr.read_to_string(&mut said).map(|_| said)
+    });
+    server.signal("TERM");
+    assert_eq!(server.wait().code(), Some(0));
+    assert!(reader.join().expect("it reads").expect("text").contains("verdict"), "the last one comes");
 }
 
 /// Whoever asks wants an answer, also of a quiet server.
