@@ -20,14 +20,14 @@ class Standing:
 
     status: str  # UP, DOWN, or on the way, as in `UP 1/2`
     answers: int  # with a status of 2xx
-    sent_again: int  # requests that it did not answer, to itself or to another
+    sent_again: int  # requests that it did not answer, to another; `wretr` has some of them a second time
 
 
 def read_standings(table: str, backend: str) -> dict[str, Standing]:
     """By name, from the CSV of `show stat`."""
     rows = csv.DictReader(table.removeprefix("# ").splitlines())
     return {
-        row["svname"]: Standing(row["status"], int(row["hrsp_2xx"]), int(row["wretr"]) + int(row["wredis"]))
+        row["svname"]: Standing(row["status"], int(row["hrsp_2xx"]), int(row["wredis"]))
         for row in rows
         if row["pxname"] == backend and row["svname"] not in ("FRONTEND", "BACKEND")
     }
