@@ -134,6 +134,16 @@ impl Client {
     }
 }
 
+/// What came of looking for connections to close for others.
+enum Room {
+    /// Some are closed.
+    Made,
+    /// Those who are idle have only just become so.
+    NextTurn,
+    /// Nobody is idle.
+    None,
+}
+
 /// The server.
 #[derive(Debug)]
 pub struct Server {
@@ -455,18 +465,22 @@ impl Server {
                 if !listener.is_awaited() {
                     break;
                 }
-                // Each connection that is closed for it leaves a descriptor.
-                if !self.make_room() {
-                    self.listeners[index].rest(now, &why, &mut self.shared.tally);
-                    break;
+                match self.make_room() {
+                    // Each connection that is closed for it leaves a descriptor.
+                    Room::Made => {}
+                    Room::NextTurn => break,
+                    Room::None => {
+                        self.listeners[index].rest(now, &why, &mut self.shared.tally);
+                        break;
+                    }
                 }
             }
         }
     }
 
-    /// Closes the connections that have been idle the longest; returns whether there were any. What has
-    /// arrived on them meanwhile is answered instead.
-    fn make_room(&mut self) -> bool {
+    /// Closes the connections that have been idle the longest. What has arrived on them meanwhile is
+    /// answered instead, and whoever has only just become idle has a turn to ask again.
+    fn make_room(&mut self) -> Room {
         let now = self.shared.clock.now();
         let is_idle =
             |client: &Client| client.phase == Phase::Idle && client.since < now && !client.is_queued;
@@ -486,7 +500,13 @@ impl Server {
                 self.remove(token, Ending::ByServer);
             }
         }
-        self.clients.len() < open
+        if self.clients.len() < open {
+            Room::Made
+        } else if self.clients.iter().any(|(_, client)| client.phase == Phase::Idle) {
+            Room::NextTurn
+        } else {
+            Room::None
+        }
     }
 
     /// Whether somebody may be waiting to be accepted.

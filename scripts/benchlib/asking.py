@@ -164,12 +164,16 @@ class Asking:
         page, anew = self.pages[self.asked % len(self.pages)], self.asked % ANEW_EVERY == 0
         self.asked += 1
         exchange = Exchange(due_s, phase, page, anew)
-        if len(self.busy) + len(self.idle) < CONNECTIONS_MAX or self.idle and not anew:
-            self.send(exchange)
-        else:
-            self.waiting.append(exchange)
+        self.waiting.append(exchange)
+        self.send_next()
 
-    def send(self, exchange: Exchange) -> None:
+    def send_next(self) -> None:
+        """What has waited the longest, unless every connection is busy."""
+        if not self.waiting or len(self.busy) == CONNECTIONS_MAX:
+            return
+        exchange = self.waiting.popleft()
+        if exchange.anew and len(self.busy) + len(self.idle) == CONNECTIONS_MAX:
+            self.idle.popleft().close()
         try:
             if self.idle and not exchange.anew:
                 connection = self.idle.popleft()
@@ -217,8 +221,7 @@ class Asking:
             connection.close()
         else:
             self.idle.append(connection)
-        if self.waiting:
-            self.send(self.waiting.popleft())
+        self.send_next()
 
     def give_up_overdue(self, now: float) -> None:
         for connection, exchange in list(self.busy.items()):

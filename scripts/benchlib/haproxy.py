@@ -20,14 +20,16 @@ class Standing:
 
     status: str  # UP, DOWN, or on the way, as in `UP 1/2`
     answers: int  # with a status of 2xx
-    sent_again: int  # requests that it did not answer, to itself or to another
+    sent_again: int  # requests that it did not answer
 
 
 def read_standings(table: str, backend: str) -> dict[str, Standing]:
     """By name, from the CSV of `show stat`."""
     rows = csv.DictReader(table.removeprefix("# ").splitlines())
+    # What is sent to another server is a redispatch, and a retry only if a connection was there: so the
+    # larger of the two is the nearest to how many there were.
     return {
-        row["svname"]: Standing(row["status"], int(row["hrsp_2xx"]), int(row["wretr"]) + int(row["wredis"]))
+        row["svname"]: Standing(row["status"], int(row["hrsp_2xx"]), max(int(row["wretr"]), int(row["wredis"])))
         for row in rows
         if row["pxname"] == backend and row["svname"] not in ("FRONTEND", "BACKEND")
     }

@@ -1,6 +1,7 @@
 """One client against one server, or a chain of them, and what each of them spent."""
 
 import dataclasses
+import os
 import resource
 import time
 
@@ -10,6 +11,9 @@ from .loads import Load, run_client
 from .machine import Cpus, busy_s
 from .process import Clocks, Server, Spent, read_clocks, why_ended
 from .reports import Account, ask, disagreement
+
+# Of our CPUs: above this, what strangers took is more than housekeeping.
+DISTURBED_SHARE = 0.05
 
 
 @dataclasses.dataclass(frozen=True)
@@ -135,3 +139,19 @@ def ended_children_cpu_s() -> float:
     """Of the children that were waited for: between two calls here, the client."""
     usage = resource.getrusage(resource.RUSAGE_CHILDREN)
     return usage.ru_utime + usage.ru_stime
+
+
+class Watch:
+    """What strangers take of our CPUs while this process is at work with those whom it starts."""
+
+    def __init__(self, cpus: Cpus):
+        self.cpus, self.began_s, self.before_s = cpus, time.monotonic(), strangers_cpu_s(cpus)
+
+    def __str__(self) -> str:
+        available_s = (time.monotonic() - self.began_s) * len(self.cpus.server | self.cpus.client)
+        share = max(0.0, (strangers_cpu_s(self.cpus) - self.before_s) / available_s)
+        return f"strangers took {share:.0%} of our CPUs" + ("" if share < DISTURBED_SHARE else ": not to be quoted")
+
+
+def strangers_cpu_s(cpus: Cpus) -> float:
+    return busy_s(cpus) - read_clocks(os.getpid()).total_s - ended_children_cpu_s()

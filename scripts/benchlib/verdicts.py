@@ -12,13 +12,12 @@ import statistics
 from .documents import LARGE
 from .rounds import RowResult, Run
 from .rows import Bar, Row
+from .trials import DISTURBED_SHARE
 
 # Above this share of a CPU, waiting for it is what the run did.
 BUSY_SHARE = 0.9
 # Above this ratio of its dearest round to its cheapest, the machine has changed beneath the floor.
 STEADY_MAX = 1.2
-# And above this one, what strangers took of our CPUs is more than housekeeping.
-DISTURBED_SHARE = 0.05
 
 
 @dataclasses.dataclass(frozen=True)

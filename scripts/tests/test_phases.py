@@ -59,7 +59,7 @@ class OfHaproxy(unittest.TestCase):
             "tared,b,0,0,DOWN 1/2,50,\n"
             "tared,BACKEND,1,2,UP,90,\n\n"
         )
-        expected = {"a": haproxy.Standing("UP", 40, 3), "b": haproxy.Standing("DOWN 1/2", 50, 0)}
+        expected = {"a": haproxy.Standing("UP", 40, 2), "b": haproxy.Standing("DOWN 1/2", 50, 0)}
         self.assertEqual(haproxy.read_standings(table, "tared"), expected)
 
 

@@ -11,6 +11,8 @@ use std::sync::mpsc;
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+
 use crate::client::Client;
 use crate::privilege::ROOT_WARNING;
 
@@ -95,6 +97,26 @@ impl Server {
     /// Its process id.
     pub(crate) fn pid(&self) -> u32 {
         self.child.0.id()
+    }
+
+    /// How many descriptors it has open, those apart that were handed down to it from beyond its limit.
+    pub(crate) fn descriptors(&self) -> usize {
+        let limits = std::fs::read_to_string(format!("/proc/{}/limits", self.pid())).expect("it runs");
+        let limit = limits.lines().find_map(|line| line.strip_prefix("Max open files")).expect("a limit");
+        let limit: usize =
+            limit.split_whitespace().next().and_then(|soft| soft.parse().ok()).unwrap_or(usize::MAX);
+        let open = std::fs::read_dir(format!("/proc/{}/fd", self.pid())).expect("it runs");
+        let numbers = open.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse::<usize>().ok());
+        numbers.filter(|&number| number < limit).count()
+    }
+
+    /// CPU time of all of its threads so far (proc_pid_stat(5)), in ticks of 10 ms, as every Linux has them.
+    pub(crate) fn cpu(&self) -> Duration {
+        let stat = std::fs::read_to_string(format!("/proc/{}/stat", self.pid())).expect("it runs");
+        let (_, fields) = stat.rsplit_once(") ").expect("a name in parentheses");
+        // utime and stime are the 14th and the 15th; the name was the second.
+        let ticks: u64 = fields.split(' ').skip(11).take(2).map(|field| field.parse::<u64>().unwrap()).sum();
+        Duration::from_millis(10 * ticks)
     }
 
     /// Its standard error, if that is piped.
@@ -195,6 +217,21 @@ pub(crate) fn temporary() -> tempfile::TempDir {
     let dir = tempfile::tempdir().expect("a temporary directory");
     std::fs::set_permissions(dir.path(), PermissionsExt::from_mode(0o755)).expect("it is ours");
     dir
+}
+
+/// Lets this process have as many descriptors as the system allows it; whether those are `least`.
+pub(crate) fn may_have_descriptors(least: u64) -> bool {
+    let Rlimit { maximum, .. } = getrlimit(Resource::Nofile);
+    setrlimit(Resource::Nofile, Rlimit { current: maximum, maximum })
+        .expect("the soft limit is ours to raise");
+    maximum.is_none_or(|maximum| maximum >= least)
+}
+
+/// The binary with no more than so many descriptors.
+pub(crate) fn command_with_descriptors(most: u64) -> Command {
+    let mut shell = Command::new("sh");
+    shell.args(["-c", &format!("ulimit -n {most} && exec \"$0\" \"$@\"")]);
+    command_through(shell)
 }
 
 /// What is said on standard error, without what is said to root.
