@@ -84,6 +84,7 @@ def crate(name: str, version: str, *options: str) -> str:
 SETUP = "run scripts/setup"
 
 CC = Tool("cc", debian("gcc"), "--version", r"^\S+ (.+)")
+PYTHON = Tool("python3", debian("python3"), "--version", r"^Python (\S+)")
 WRK = Tool("wrk", debian("wrk"), "-v", r"^wrk (\S+)")
 AB = Tool("ab", debian("apache2-utils"), "-V", r"Version (\S+)")
 VALGRIND = Tool("valgrind", debian("valgrind"), "--version", r"valgrind-(\S+)")
