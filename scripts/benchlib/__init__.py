@@ -23,5 +23,7 @@ asking     clients of our own, who ask at a steady rate and compare each body
 latency    what a number of requests took, in a few figures
 haproxy    what HAProxy says of its servers
 phases     what scripts/cluster concludes
+asker      a client of our own for what load tools cannot be pointed at: unix sockets
+pairs      what scripts/extras compares: one request without an option and with it
 slowness   what scripts/slow tells slow clients, and concludes
 """

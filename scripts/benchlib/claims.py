@@ -34,12 +34,16 @@ class Outcome:
 # ---- ab --------------------------------------------------------------------------
 
 
-def read_ab(output: str, requests: int, keeps_alive: bool) -> Outcome:
+def read_ab(output: str, requests: int, keeps_alive: bool, refused: bool = False) -> Outcome:
+    """Where all are to be refused, as an error page is weighed, an answer that is no refusal is the failure."""
+    refusals = number(r"Non-2xx responses: +(\d+)", output)
     failures = [
         f"{label}: {count}"
-        for label in ("Failed requests", "Write errors", "Non-2xx responses")
+        for label in ("Failed requests", "Write errors")
         if (count := number(rf"{label}: +(\d+)", output))
     ]
+    if refusals != (requests if refused else 0):
+        failures.append(f"Non-2xx responses: {refusals}")
     kept_alive = number(r"Keep-Alive requests: +(\d+)", output)
     complete = number(r"Complete requests: +(\d+)", output)
     # A server that does not do keep-alive for HTTP/1.0, which is what ab speaks,
@@ -56,6 +60,14 @@ def read_ab(output: str, requests: int, keeps_alive: bool) -> Outcome:
         body_bytes=number(r"HTML transferred: +(\d+)", output),
         kept_alive=kept_alive,
     )
+
+
+# ---- asker, our own -----------------------------------------------------------------
+
+
+def read_asker(output: str) -> Outcome:
+    figures = {name: int(value) for name, value in re.findall(r"(\w+)=(\d+)", output)}
+    return Outcome(figures["requests"], figures["duration_us"] / 1e6, [], received_bytes=figures["bytes"])
 
 
 # ---- wrk, with wrk.lua, which prints exact figures beside the rounded ones ----------

@@ -16,7 +16,7 @@ from collections.abc import Callable
 
 from . import peers
 from .console import Refusal, say
-from .documents import EMPTY
+from .documents import EMPTY, Document
 from .loads import Crowd, Load, run_client
 from .machine import Cpus
 from .process import START_BOUND_S, Server, Stage, descendants_of, last_words, stop
@@ -114,19 +114,31 @@ def probes(tared: Tared, httpterm_path: pathlib.Path | None) -> list[Probe]:
 
 
 def count_instructions(contender: Contender, scratch: pathlib.Path, cpus: Cpus) -> list[Figure]:
-    few, many = (instructions_for(contender, requests, scratch, cpus) for requests in (REQUESTS_FEW, REQUESTS_MANY))
-    each = (many - few) / (REQUESTS_MANY - REQUESTS_FEW)
+    each = instructions_each(contender, EMPTY, Load("ab -k", AB, CONNECTIONS), scratch, cpus)
     limit = INSTRUCTIONS_MAX.get(contender.name)
     return [Figure("instructions", contender.name, "per ab -k request", "instructions", [each], limit)]
 
 
-def instructions_for(contender: Contender, requests: int, scratch: pathlib.Path, cpus: Cpus) -> int:
+def instructions_each(
+    contender: Contender, document: Document, load: Load, scratch: pathlib.Path, cpus: Cpus, url: str | None = None
+) -> float:
+    """Of one request more, as `load` asks; of its number of requests nothing is taken. At `url`, or where the
+    document is."""
+    few, many = (
+        instructions_for(contender, document, dataclasses.replace(load, requests=requests), scratch, cpus, url)
+        for requests in (REQUESTS_FEW, REQUESTS_MANY)
+    )
+    return (many - few) / (REQUESTS_MANY - REQUESTS_FEW)
+
+
+def instructions_for(
+    contender: Contender, document: Document, load: Load, scratch: pathlib.Path, cpus: Cpus, url: str | None
+) -> int:
     """Of the whole life of a server that answers so many requests."""
     under = [VALGRIND.path, "--tool=callgrind", f"--callgrind-out-file={scratch / 'callgrind.out'}"]
-    load = Load("ab -k", AB, CONNECTIONS, requests=requests)
     with contextlib.ExitStack() as running:
-        server = contender.start(Stage(scratch, running, cpus.server, under), EMPTY)
-        outcome = run_client(load, server.url, START_BOUND_S, cpus.client)
+        server = contender.start(Stage(scratch, running, cpus.server, under), document)
+        outcome = run_client(load, url or server.url, START_BOUND_S, cpus.client)
         if outcome.failures:
             raise Refusal("; ".join(outcome.failures))
         # Callgrind says its sum when its server ends.

@@ -14,7 +14,7 @@ from . import claims
 from .claims import Outcome
 from .machine import pin_to
 from .places import SETTINGS
-from .tools import AB, AUTOCANNON, H2LOAD, HTTPERF, OHA, SIEGE, WRK, Tool
+from .tools import AB, AUTOCANNON, H2LOAD, HTTPERF, OHA, PYTHON, SIEGE, WRK, Tool
 
 # Far above what is needed unless something is stuck.
 CLIENT_GRACE_S = 60
@@ -25,6 +25,7 @@ ANSWER_BOUND_S = 10
 HTTPERF_RATE_PER_S = 20_000
 
 WRK_SCRIPT = pathlib.Path(__file__).with_name("wrk.lua")
+ASKER = pathlib.Path(__file__).with_name("asker.py")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -38,6 +39,8 @@ class Load:
     threads: int = 1
     requests: int = 0  # of those who count requests; wrk and autocannon count seconds
     gzip: bool = False  # asks for it
+    fields: tuple[str, ...] = ()  # of each request, beside the client's own; of ab
+    refused: bool = False  # each answer is to be a refusal; of ab
     settings: pathlib.Path | None = None  # of siege, which needs a file of them
 
     @property
@@ -76,7 +79,8 @@ def run_client(load: Load, url: str, seconds: int, cpus: frozenset[int]) -> Outc
 
 def ab_argv(load: Load, url: str, _seconds: int) -> list[str]:
     persistence = ["-k"] if load.keeps_alive else []
-    return [AB.path, *persistence, "-q", "-c", str(load.connections), "-n", str(load.requests), url]
+    fields = [word for field in load.fields for word in ("-H", field)]
+    return [AB.path, *persistence, *fields, "-q", "-c", str(load.connections), "-n", str(load.requests), url]
 
 
 def wrk_argv(load: Load, url: str, seconds: int) -> list[str]:
@@ -133,6 +137,10 @@ def autocannon_argv(load: Load, url: str, seconds: int) -> list[str]:
     return [AUTOCANNON.path, *told, *persistence, url]
 
 
+def asker_argv(load: Load, url: str, _seconds: int) -> list[str]:
+    return [PYTHON.path, str(ASKER), str(load.connections), str(load.requests), url]
+
+
 @dataclasses.dataclass(frozen=True)
 class Client:
     argv: Callable[[Load, str, int], list[str]]
@@ -140,7 +148,8 @@ class Client:
 
 
 CLIENTS = {
-    AB: Client(ab_argv, lambda load, output: claims.read_ab(output, load.requests, load.keeps_alive)),
+    AB: Client(ab_argv, lambda load, output: claims.read_ab(output, load.requests, load.keeps_alive, load.refused)),
+    PYTHON: Client(asker_argv, lambda _load, output: claims.read_asker(output)),
     WRK: Client(wrk_argv, lambda _load, output: claims.read_wrk(output)),
     SIEGE: Client(siege_argv, lambda _load, output: claims.read_siege(output)),
     HTTPERF: Client(httperf_argv, lambda _load, output: claims.read_httperf(output)),

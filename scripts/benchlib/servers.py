@@ -16,7 +16,7 @@ from .console import Refusal, say
 from .documents import Document
 from .places import REPOSITORY
 from .process import Server, Stage, start_announcing
-from .tools import CC, VERSION_BOUND_S
+from .tools import CC, VERSION_BOUND_S, version_of
 
 BUILD_BOUND_S = 1200
 
@@ -68,6 +68,10 @@ class Tared:
     def help(self) -> str:
         argv = [self.path, "--help"]
         return subprocess.run(argv, stdout=subprocess.PIPE, text=True, timeout=VERSION_BOUND_S, check=True).stdout
+
+    @functools.cached_property
+    def version(self) -> str:
+        return version_of(self.path, "tared", "--version", r"^tared (\S+)")
 
     @property
     def has_workers(self) -> bool:

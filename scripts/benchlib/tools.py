@@ -84,6 +84,7 @@ def crate(name: str, version: str, *options: str) -> str:
 SETUP = "run scripts/setup"
 
 CC = Tool("cc", debian("gcc"), "--version", r"^\S+ (.+)")
+PYTHON = Tool("python3", debian("python3"), "--version", r"^Python (\S+)")
 WRK = Tool("wrk", debian("wrk"), "-v", r"^wrk (\S+)")
 AB = Tool("ab", debian("apache2-utils"), "-V", r"Version (\S+)")
 VALGRIND = Tool("valgrind", debian("valgrind"), "--version", r"valgrind-(\S+)")
@@ -91,6 +92,9 @@ NGINX = Tool("nginx", debian("nginx-light"), "-v", r"nginx/(\S+)")
 LIGHTTPD = Tool("lighttpd", debian("lighttpd"), "-v", r"lighttpd/(\S+)")
 H2O = Tool("h2o", debian("h2o"), "-v", r"h2o version (\S+)")
 STATIC_WEB_SERVER = Tool("static-web-server", crate("static-web-server", "2.44.0"), "--version", r"(\d\S+)")
+MINISERVE = Tool("miniserve", SETUP, "--version", r"^miniserve (\S+)")
+DARKHTTPD = Tool("darkhttpd", SETUP, "--help", r"^darkhttpd/([\d.]+)")
+CADDY = Tool("caddy", debian("caddy"), "version", r"^v?(\S+)")
 STATICO = Tool("statico", crate("statico", "0.21.1", "--features", "monoio"), "--version", r"(\d\S+)")
 SIEGE = Tool("siege", debian("siege"), "-V", r"^SIEGE (\S+)")
 HTTPERF = Tool("httperf", debian("httperf"), "--version", r"^httperf: httperf-(\S+)")
