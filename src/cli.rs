@@ -205,6 +205,7 @@ fn interpret(typed: Typed, matches: &ArgMatches) -> Result<Settings, Failure> {
             ("--mime", joined(&mime)),
             ("--default-type", typed.default_type),
             ("--error-page", joined(&error_pages)),
+            ("--precompressed", typed.precompressed.then(String::new)),
             ("--list", typed.list.then(String::new)),
             ("--spa", typed.spa.then(String::new)),
             ("--header-for", header_for.first().map(|(glob, _)| glob.clone())),
@@ -243,6 +244,7 @@ fn interpret(typed: Typed, matches: &ArgMatches) -> Result<Settings, Failure> {
             index_names,
             types: Types::parse(&mime, typed.default_type)?,
             policy: policy.clone(),
+            is_precompressed: typed.precompressed,
             is_spa: typed.spa,
         };
         let path = typed.dir.unwrap_or_else(|| PathBuf::from("."));

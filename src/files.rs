@@ -19,6 +19,7 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use crate::beneath::Root;
 use crate::clock::{Clock, imf_fixdate};
+use crate::coding::Coding;
 use crate::head::{Body, Field, Mapping};
 use crate::mime::Types;
 use crate::plan::{ETag, Validators};
@@ -36,6 +37,8 @@ pub struct Rules {
     pub types: Types,
     /// What goes with which response.
     pub policy: Policy,
+    /// Whether a file's siblings with a content coding are served in its place.
+    pub is_precompressed: bool,
     /// Whether the root's index also stands for what is not there, so that it depends on Accept.
     pub is_spa: bool,
 }
@@ -145,7 +148,9 @@ impl Identity {
 struct Entry {
     representation: Rc<Representation>,
     identity: Identity,
-    /// Whether the same identity later means the same content.
+    /// Those of its siblings.
+    siblings: Vec<(Coding, Identity)>,
+    /// Whether the same identities later mean the same content.
     is_settled: bool,
     checked: Instant,
     used: Instant,
@@ -218,11 +223,13 @@ impl Files {
         let (name, file, metadata) = self.open(path, &mut tally.calls)?;
         let (now, wall) = (clock.now(), clock.wall());
         let identity = Identity::of(&metadata);
+        let siblings = self.siblings(&name, &identity, &mut tally.calls);
         // A wall clock that has stepped back would have its Last-Modified later than Date.
         if let Some(entry) = self.entries.get_mut(path)
             && entry.is_settled
             && identity.is_settled(wall)
             && entry.identity == identity
+            && entry.siblings.iter().eq(siblings.iter().map(|(sibling, _)| sibling))
         {
             tally.cache_hits += 1;
             (entry.checked, entry.used) = (now, now);
@@ -231,12 +238,23 @@ impl Files {
         tally.cache_fills += 1;
         let (body, identity) =
             load(file, identity, &mut tally.calls).map_err(|error| Miss::Refused(refusal(&error)))?;
-        let is_settled = identity.is_settled(wall);
-        let representation = Rc::new(self.render(path, &name, body, &identity, is_settled, wall));
-        self.make_room(path, representation.whole.body().file().is_some());
+        let mut is_settled = identity.is_settled(wall);
+        let (mut coded, mut kept) = (Vec::new(), Vec::new());
+        let has_siblings = !siblings.is_empty();
+        for ((coding, sibling), file) in siblings {
+            let Ok((body, sibling)) = load(file, sibling, &mut tally.calls) else { continue };
+            is_settled &= sibling.is_settled(wall);
+            let form = self.render((path, &name), (Some(coding), has_siblings), body, &sibling, wall);
+            coded.push((coding, Rc::new(form)));
+            kept.push((coding, sibling));
+        }
+        let whole = self.render((path, &name), (None, has_siblings), body, &identity, wall);
+        let representation = Rc::new(whole.with_coded(coded));
+        self.make_room(path, representation.open_files());
         let entry = Entry {
             representation: Rc::clone(&representation),
             identity,
+            siblings: kept,
             is_settled,
             checked: now,
             used: now,
@@ -261,6 +279,23 @@ impl Files {
         self.open_regular(path, calls).map(|(file, metadata)| (path.to_vec(), file, metadata))
     }
 
+    /// The siblings of the file called `name` that are not older than it.
+    fn siblings(
+        &self,
+        name: &[u8],
+        identity: &Identity,
+        calls: &mut Calls,
+    ) -> Vec<((Coding, Identity), File)> {
+        let codings = if self.rules.is_precompressed { &Coding::ALL[..] } else { &[] };
+        let sibling = |&coding: &Coding| {
+            let path = [name, coding.suffix().as_bytes()].concat();
+            let (file, metadata) = self.open_regular(&path, calls).ok()?;
+            let sibling = Identity::of(&metadata);
+            (sibling.modified >= identity.modified).then_some(((coding, sibling), file))
+        };
+        codings.iter().filter_map(sibling).collect()
+    }
+
     fn open_regular(&self, path: &[u8], calls: &mut Calls) -> Result<(File, Metadata), Miss> {
         let opened = self.root.file(path, calls).and_then(|file| {
             calls.count(Call::Statx);
@@ -274,16 +309,17 @@ impl Files {
         }
     }
 
-    /// The representation of `body`, the file called `name`, for `path`.
+    /// The representation of `body`, which has this `identity` and stands for the file called `name`, under
+    /// `path`.
     fn render(
         &self,
-        path: &[u8],
-        name: &[u8],
+        (path, name): (&[u8], &[u8]),
+        (coding, is_negotiated): (Option<Coding>, bool),
         body: Body,
         identity: &Identity,
-        is_settled: bool,
         wall: SystemTime,
     ) -> Representation {
+        let is_settled = identity.is_settled(wall);
         let defaults =
             vec![Field::new("Server", "tared"), Field::new("Content-Type", self.rules.types.of(name))];
         // RFC 9110 §8.8.2.1: a time to come is replaced with now.
@@ -300,18 +336,23 @@ impl Files {
         if self.rules.is_spa && path.is_empty() {
             fields.push(Field::new("Vary", "Accept"));
         }
+        fields.extend(coding.map(|coding| Field::new("Content-Encoding", coding.name())));
+        if is_negotiated {
+            fields.push(Field::new("Vary", "Accept-Encoding"));
+        }
         Representation::new(&fields, validators, last_modified, body)
     }
 
     /// Evicts the entry used least recently where one more, for `path`, would be one too many. It looks at
     /// each: filling an entry is dear enough for that.
-    fn make_room(&mut self, path: &[u8], is_open: bool) {
+    fn make_room(&mut self, path: &[u8], open_files: usize) {
         self.entries.remove(path);
         if self.entries.len() >= self.keeping.entries_max {
             self.evict(|_| true);
         }
-        if is_open && self.entries.values().filter(|entry| entry.file().is_some()).count() >= OPEN_MAX {
-            self.evict(|entry| entry.file().is_some());
+        let open = |entry: &Entry| entry.representation.open_files();
+        while open_files > 0 && self.entries.values().map(open).sum::<usize>() + open_files > OPEN_MAX {
+            self.evict(|entry| open(entry) > 0);
         }
     }
 
@@ -324,17 +365,17 @@ impl Files {
 }
 
 impl Entry {
-    /// The file from which the body is read as it is sent.
-    fn file(&self) -> Option<&File> {
-        self.representation.whole.body().file()
-    }
-
     /// What is read as it is sent shows what becomes of its file at once, so the head must not lag behind.
     fn is_unchanged_if_open(&self, calls: &mut Calls) -> bool {
-        self.file().is_none_or(|file| {
-            calls.count(Call::Statx);
-            file.metadata().is_ok_and(|metadata| Identity::of(&metadata) == self.identity)
-        })
+        let mut is_unchanged = |form: &Representation, identity: &Identity| {
+            form.whole.body().file().is_none_or(|file| {
+                calls.count(Call::Statx);
+                file.metadata().is_ok_and(|metadata| Identity::of(&metadata) == *identity)
+            })
+        };
+        let coded = self.representation.coded();
+        is_unchanged(&self.representation, &self.identity)
+            && coded.iter().zip(&self.siblings).all(|((_, form), (_, identity))| is_unchanged(form, identity))
     }
 }
 

@@ -40,6 +40,7 @@
 //! - [`policy`]: name → what else the operator wants said
 //! - [`representation`]: one state of a file as HTTP tells of it
 //! - [`accept`]: what a client would rather have
+//! - [`coding`]: Accept-Encoding × forms of a file → which of them
 //! - [`plan`]: conditions and ranges → which answer, in the order of RFC 9110 §13.2.2
 //! - [`range`]: a Range field × length → spans
 //! - [`head`]: precomputed responses
@@ -100,6 +101,7 @@ pub mod board;
 pub mod budget;
 pub mod cli;
 pub mod clock;
+pub mod coding;
 pub mod conn;
 pub mod deadlines;
 pub mod directory;

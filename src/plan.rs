@@ -93,6 +93,12 @@ fn if_range(fields: Fields<'_>, validators: &Validators, this_year: u16) -> bool
     validators.is_date_strong && date.is_some() && date == validators.modified
 }
 
+/// Whether If-Range names this state by its entity tag, so that a range goes on with it.
+pub fn continues(fields: Fields<'_>, validators: &Validators) -> bool {
+    let tag = fields.only("if-range").and_then(Tag::split);
+    tag.is_some_and(|(tag, rest)| rest.is_empty() && tag.is_strongly(&validators.etag))
+}
+
 /// An entity tag in a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Tag<'b> {

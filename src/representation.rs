@@ -8,6 +8,7 @@ use std::io::Write;
 use std::rc::Rc;
 
 use crate::clock::Dates;
+use crate::coding::Coding;
 use crate::head::{Body, Field, Lines, Response, Status};
 use crate::outbox::Outbox;
 use crate::plan::Validators;
@@ -38,6 +39,8 @@ pub struct Representation {
     /// All field lines of the 200 but Content-Type.
     part_lines: Lines,
     len: u64,
+    /// The same with a content coding.
+    coded: Vec<(Coding, Rc<Representation>)>,
 }
 
 impl Representation {
@@ -66,8 +69,25 @@ impl Representation {
             content_type: content_type.map(|field| field.value.clone()).unwrap_or_default(),
             part_lines: Lines::new(of_parts),
             len,
+            coded: Vec::new(),
             whole: Rc::new(Response::new(Status(200), &all, body)),
         }
+    }
+
+    /// With these forms of it, each with its content coding.
+    pub fn with_coded(self, coded: Vec<(Coding, Rc<Representation>)>) -> Self {
+        Self { coded, ..self }
+    }
+
+    /// The forms of it that have a content coding.
+    pub fn coded(&self) -> &[(Coding, Rc<Representation>)] {
+        &self.coded
+    }
+
+    /// Files that are read while it is sent, in any form.
+    pub fn open_files(&self) -> usize {
+        let of_forms: usize = self.coded.iter().map(|(_, form)| form.open_files()).sum();
+        of_forms + usize::from(self.whole.body().file().is_some())
     }
 
     /// Bytes of it.

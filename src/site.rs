@@ -8,6 +8,7 @@ use std::time::Instant;
 
 use crate::accept;
 use crate::clock::Clock;
+use crate::coding;
 use crate::directory::{Directories, Found};
 use crate::files::{Files, Miss};
 use crate::head::{Body, Field, Response, Status};
@@ -155,7 +156,7 @@ impl Site {
                 let location = target::directory_location(&self.path, query);
                 Ok(Answer::Whole(Rc::new(redirect(&location, &self.always))))
             }
-            (_, Ok(found)) if is_read && !request.is_conditional => {
+            (_, Ok(found)) if is_read && !request.is_conditional && found.coded().is_empty() => {
                 Ok(Answer::Whole(Rc::clone(&found.whole)))
             }
             (_, Ok(found)) if is_read => self.conditional(request, head, found, clock, tally),
@@ -164,7 +165,7 @@ impl Site {
         }
     }
 
-    /// GET or HEAD, with conditions or a range, of what was found.
+    /// GET or HEAD, with conditions or a range, of what was found or of another form of it.
     fn conditional(
         &mut self,
         request: &Request<'_>,
@@ -173,7 +174,10 @@ impl Site {
         clock: &Clock,
         tally: &mut Tally,
     ) -> Result<Answer, Refusal> {
-        let (fields, is_get) = (Fields::of_head(head), request.method == Method::Get);
+        let fields = Fields::of_head(head);
+        let (found, is_ranged) =
+            if found.coded().is_empty() { (found, true) } else { coding::select(&found, fields) };
+        let is_get = is_ranged && request.method == Method::Get;
         Ok(Answer::Whole(match plan::decide(fields, is_get, &found.validators, found.len(), clock.year()) {
             Plan::Whole => Rc::clone(&found.whole),
             Plan::Parts(spans) => return Ok(Answer::Parts(found, spans)),

@@ -52,6 +52,10 @@ pub(crate) struct Typed {
     #[arg(long, env = "TARED_SPA", value_parser = FalseyValueParser::new(), help_heading = "Serving")]
     pub(crate) spa: bool,
 
+    /// Serve NAME.zst, .br or .gz for NAME to those who accept it, if it is not older
+    #[arg(long, env = "TARED_PRECOMPRESSED", value_parser = FalseyValueParser::new(), help_heading = "Serving")]
+    pub(crate) precompressed: bool,
+
     /// Field added to every successful response; repeatable
     #[arg(long, env = "TARED_HEADER", value_name = "NAME: VALUE", help_heading = "Responses")]
     pub(crate) header: Vec<String>,

@@ -27,6 +27,7 @@ mod pages;
 mod persistence;
 mod pipelining;
 mod policy;
+mod precompressed;
 mod privilege;
 mod queue;
 mod ranges;
