@@ -150,6 +150,8 @@ struct Entry {
     identity: Identity,
     /// Those of its siblings.
     siblings: Vec<(Coding, Identity)>,
+    /// Whether a file is read as it is sent.
+    is_open: bool,
     /// Whether the same identities later mean the same content.
     is_settled: bool,
     checked: Instant,
@@ -185,7 +187,7 @@ impl Files {
         let now = clock.now();
         if let Some(entry) = self.entries.get_mut(path)
             && self.keeping.check.is_none_or(|check| {
-                now - entry.checked < check && entry.is_unchanged_if_open(&mut tally.calls)
+                now - entry.checked < check && (!entry.is_open || entry.is_unchanged(&mut tally.calls))
             })
         {
             tally.cache_hits += 1;
@@ -255,6 +257,7 @@ impl Files {
             representation: Rc::clone(&representation),
             identity,
             siblings: kept,
+            is_open: representation.open_files() > 0,
             is_settled,
             checked: now,
             used: now,
@@ -366,7 +369,7 @@ impl Files {
 
 impl Entry {
     /// What is read as it is sent shows what becomes of its file at once, so the head must not lag behind.
-    fn is_unchanged_if_open(&self, calls: &mut Calls) -> bool {
+    fn is_unchanged(&self, calls: &mut Calls) -> bool {
         let mut is_unchanged = |form: &Representation, identity: &Identity| {
             form.whole.body().file().is_none_or(|file| {
                 calls.count(Call::Statx);

@@ -166,6 +166,7 @@ impl Site {
     }
 
     /// GET or HEAD, with conditions or a range, of what was found or of another form of it.
+    #[cold]
     fn conditional(
         &mut self,
         request: &Request<'_>,
