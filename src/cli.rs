@@ -69,6 +69,8 @@ pub struct Settings {
     pub quiet: bool,
     /// Whether every second is shown.
     pub meter: bool,
+    /// A file that holds the number of this process while it serves.
+    pub pid_file: Option<PathBuf>,
     /// A file that says when connections are accepted.
     pub ready_file: Option<PathBuf>,
     /// A descriptor that is told when connections are accepted.
@@ -249,6 +251,7 @@ fn interpret(typed: Typed, matches: &ArgMatches) -> Result<Settings, Failure> {
         report_file: typed.report_file,
         quiet: typed.quiet,
         meter: typed.meter,
+        pid_file: typed.pid_file,
         ready_file: typed.ready_file,
         ready_fd: typed.ready_fd.as_deref().map(ready_fd).transpose()?,
     })

@@ -16,6 +16,7 @@
 //! - [`socket_file`]: a unix socket's name in the file system
 //! - [`privilege`]: giving up root
 //! - [`sandbox`]: nothing but the site is read, and nothing written
+//! - [`pid_file`]: the number of this process, in a file
 //! - [`ready`]: telling that connections are accepted
 //! - [`signals`]: which of them end it
 //! - [`failure`]: one sentence and an exit status
@@ -103,6 +104,7 @@ pub mod mime;
 pub mod open;
 pub mod outbox;
 pub mod output;
+pub mod pid_file;
 pub mod plan;
 pub mod pool;
 pub mod privilege;

@@ -78,6 +78,10 @@ pub(crate) struct Typed {
     #[arg(long, env = "TARED_SANDBOX", value_name = "WHEN", default_value = "auto")]
     pub(crate) sandbox: String,
 
+    /// Write the number of this process there while it serves
+    #[arg(long, env = "TARED_PID_FILE", value_name = "PATH")]
+    pub(crate) pid_file: Option<PathBuf>,
+
     /// Response body; \n, \r, \t, \\ understood in TEXT [default: empty]
     #[arg(long, env = "TARED_BODY", value_name = "TEXT|@FILE", help_heading = "With --fixed")]
     pub(crate) body: Option<OsString>,

@@ -25,6 +25,7 @@ use crate::failure::{Failure, cause};
 use crate::inherited::Inherited;
 use crate::listener::Listener;
 use crate::open;
+use crate::pid_file::PidFile;
 use crate::privilege::{self, Identity, Named};
 use crate::ready::Ready;
 use crate::report::Snapshot;
@@ -138,6 +139,7 @@ pub fn serve(
     for _ in 1..count {
         started.recv().map_err(|_| Failure::refused("a worker ended before it began"))??;
     }
+    let pid_file = settings.pid_file.as_deref().map(PidFile::write).transpose()?;
     announce(&ready)?;
     all_started.wait();
 
@@ -156,6 +158,7 @@ pub fn serve(
             outcome = ended;
         }
     }
+    drop(pid_file);
     // Nobody listens for them any more, and whoever reads the report may keep us waiting.
     signals.iter().for_each(|&signal| sys::restore(signal));
     crew.reporter.at_end(&snapshots)?;
@@ -187,7 +190,7 @@ fn bounds(settings: &Settings) -> Bounds<'_> {
         Serve::Fixed { .. } => Vec::new(),
     };
     let readable = readable.into_iter().chain([Path::new("/proc")]).collect();
-    let writable = [&settings.report_file, &settings.ready_file].into_iter().flatten();
+    let writable = [&settings.report_file, &settings.ready_file, &settings.pid_file].into_iter().flatten();
     let writable = writable.map(PathBuf::as_path).collect();
     let removable = settings.addresses.iter().filter_map(Address::path).collect();
     Bounds { readable, writable, removable }

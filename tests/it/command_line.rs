@@ -338,6 +338,7 @@ fn help_fits_80_columns_and_names_every_option_with_its_variable() {
             "unix-mode",
             "user",
             "sandbox",
+            "pid-file",
             "index",
             "header",
             "backlog",

@@ -20,6 +20,7 @@ mod listening;
 mod meter;
 mod methods;
 mod persistence;
+mod pid_file;
 mod pipelining;
 mod privilege;
 mod ranges;
