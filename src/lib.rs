@@ -42,6 +42,8 @@
 //! - [`refusal`]: why not, in words
 //! - [`clock`]: the only clock
 //! - [`outbox`]: the batch on its way out, and its unsent tail
+//! - [`entry`]: a request and its answer → a line
+//! - [`proxies`]: who is believed when it says for whom it asks
 //! - `sys`: all `unsafe`
 //!
 //! # Who was the limit
@@ -93,6 +95,7 @@ pub mod cli;
 pub mod clock;
 pub mod conn;
 pub mod deadlines;
+pub mod entry;
 pub mod environment;
 pub mod failure;
 pub mod files;
@@ -108,6 +111,7 @@ pub mod pid_file;
 pub mod plan;
 pub mod pool;
 pub mod privilege;
+pub mod proxies;
 pub mod range;
 pub mod ready;
 pub mod refusal;
