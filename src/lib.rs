@@ -42,8 +42,10 @@
 //! - [`refusal`]: why not, in words
 //! - [`clock`]: the only clock
 //! - [`outbox`]: the batch on its way out, and its unsent tail
+//! - [`log`]: what was answered in a turn, written down when it ends, if that is asked for
 //! - [`entry`]: a request and its answer → a line
 //! - [`proxies`]: who is believed when it says for whom it asks
+//! - [`log_file`]: where lines go, without waiting
 //! - `sys`: all `unsafe`
 //!
 //! # Who was the limit
@@ -83,8 +85,8 @@
 //!
 //! # Absent on purpose
 //! No clock outside [`clock`] and [`usage`], no `unsafe` outside `sys`, no thread that shares anything with
-//! another on the request path (but for `--max-requests`, one number), no logging on the request path, no
-//! cached absence, no TLS, no HTTP/2, no proxying, no uploads.
+//! another on the request path (but for `--max-requests`, one number), no logging on the request path unless
+//! `--log` asks for it (then a line in memory for each answer, and one write for each turn), no cached absence, no TLS, no HTTP/2, no proxying, no uploads.
 
 pub mod address;
 pub mod beneath;
@@ -103,6 +105,8 @@ pub mod framing;
 pub mod head;
 pub mod inherited;
 pub mod listener;
+pub mod log;
+pub mod log_file;
 pub mod mime;
 pub mod open;
 pub mod outbox;

@@ -17,6 +17,7 @@ mod interop;
 mod keeping;
 mod lifecycle;
 mod listening;
+mod log;
 mod meter;
 mod methods;
 mod persistence;
