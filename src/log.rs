@@ -151,7 +151,8 @@ impl Log {
         self.stamp.follow(clock);
         let line = request::line(asked);
         let fields = is_read.then(|| Fields::of_head(asked));
-        let value = |name| fields.and_then(|fields| fields.only(name));
+        let told = fields.filter(|_| self.logging.format != Format::Common);
+        let value = |name| told.and_then(|fields| fields.only(name));
         let entry = Entry {
             client: client(&self.logging.proxies, peer, fields),
             time: &self.stamp,
