@@ -16,13 +16,17 @@ use clap::{ArgMatches, FromArgMatches};
 
 use crate::address::Address;
 use crate::deadlines::Patience;
+use crate::entry;
 use crate::failure::Failure;
 use crate::files::{Keeping, Rules};
 use crate::head::{Field, Status};
+use crate::log::Logging;
+use crate::log_file::Place;
 use crate::mime::{Types, is_media_type, is_token};
 use crate::pages::Page;
 use crate::policy::{Expires, Glob, Policy};
 use crate::privilege::Named;
+use crate::proxies::Proxies;
 use crate::sandbox::Sandbox;
 use crate::typed::{Typed, command};
 
@@ -71,6 +75,10 @@ pub struct Settings {
     pub quiet: bool,
     /// Whether every second is shown.
     pub meter: bool,
+    /// Where and how answers are written down, if anywhere.
+    pub log: Option<Logging>,
+    /// A file that holds the number of this process while it serves.
+    pub pid_file: Option<PathBuf>,
     /// A file that says when connections are accepted.
     pub ready_file: Option<PathBuf>,
     /// A descriptor that is told when connections are accepted.
@@ -295,6 +303,8 @@ fn interpret(typed: Typed, matches: &ArgMatches) -> Result<Settings, Failure> {
         report_file: typed.report_file,
         quiet: typed.quiet,
         meter: typed.meter,
+        log: logging(typed.log, typed.log_format.as_deref(), &values(typed.real_ip, "real_ip", matches))?,
+        pid_file: typed.pid_file,
         ready_file: typed.ready_file,
         ready_fd: typed.ready_fd.as_deref().map(ready_fd).transpose()?,
     })
@@ -411,6 +421,28 @@ fn format(text: &str) -> Result<Format, Failure> {
         "json" => Ok(Format::Json),
         _ => Err(Failure::usage(format!("--report '{text}': this is no format (try text or json)"))),
     }
+}
+
+fn logging(
+    place: Option<PathBuf>,
+    format: Option<&str>,
+    proxies: &[String],
+) -> Result<Option<Logging>, Failure> {
+    let Some(place) = place else {
+        let of_log = [("--log-format", format), ("--real-ip", proxies.first().map(String::as_str))];
+        return match of_log.into_iter().find_map(|(option, value)| Some((option, value?))) {
+            None => Ok(None),
+            Some((option, value)) => Err(Failure::usage(format!(
+                "{option} '{value}' does not go without an access log (add --log FILE)"
+            ))),
+        };
+    };
+    let place = match place.as_os_str().as_bytes() {
+        b"-" => Place::StandardOutput,
+        _ => Place::File(place),
+    };
+    let format = format.map_or(Ok(entry::Format::Combined), entry::Format::parse)?;
+    Ok(Some(Logging { place, format, proxies: Proxies::parse(proxies)? }))
 }
 
 fn ready_fd(text: &str) -> Result<RawFd, Failure> {

@@ -17,6 +17,14 @@ pub type Date = [u8; DATE_LEN];
 /// Seconds after 1970 at which the year 10000 begins, which an IMF-fixdate cannot say.
 const YEAR_10000_S: u64 = 253_402_300_800;
 
+const SECOND: Duration = Duration::from_secs(1);
+
+/// Bytes of a time in a log: `06/Nov/1994:08:49:37 +0000`.
+pub const COMMON_LEN: usize = 26;
+
+/// Bytes of a time of ISO 8601 without its zone: `1994-11-06T08:49:37`.
+pub const ISO_LEN: usize = 19;
+
 /// What is stamped into a head as it leaves.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Dates {
@@ -69,6 +77,14 @@ impl Clock {
         &self.dates
     }
 
+    /// Milliseconds of the second that [`Clock::dates`] is in.
+    pub fn millis(&self) -> u16 {
+        let rest = self.dates_until.saturating_duration_since(self.now);
+        let gone = SECOND.saturating_sub(rest);
+        // The next one begins with the next tick.
+        gone.as_millis().min(999) as u16
+    }
+
     /// The year that it is.
     pub fn year(&self) -> u16 {
         self.dates.date[12..16].iter().fold(0, |year, digit| year * 10 + u16::from(digit - b'0'))
@@ -85,9 +101,30 @@ impl Clock {
         let or_epoch = |date: Option<Date>| date.unwrap_or(*b"Thu, 01 Jan 1970 00:00:00 GMT");
         self.dates.date = or_epoch(imf_fixdate(wall));
         self.dates.expires = or_epoch(wall.checked_add(self.lifetime).and_then(imf_fixdate));
-        let rest_of_second = Duration::from_secs(1) - Duration::from_nanos(since_epoch.subsec_nanos().into());
+        let rest_of_second = SECOND - Duration::from_nanos(since_epoch.subsec_nanos().into());
         self.dates_until = self.now + rest_of_second;
     }
+}
+
+/// `date` as the Common Log Format has it; an IMF-fixdate is in UTC.
+pub fn common(date: &Date) -> [u8; COMMON_LEN] {
+    let mut text = *b"../.../....:........ +0000";
+    for (to, from) in [(0, 5..7), (3, 8..11), (7, 12..16), (12, 17..25)] {
+        text[to..to + from.len()].copy_from_slice(&date[from]);
+    }
+    text
+}
+
+/// `date` as RFC 3339 has it, without its zone.
+pub fn iso(date: &Date) -> [u8; ISO_LEN] {
+    const MONTHS: &[u8; 36] = b"JanFebMarAprMayJunJulAugSepOctNovDec";
+    let month = MONTHS.chunks(3).position(|name| *name == date[8..11]).map_or(1, |at| at as u8 + 1);
+    let mut text = *b"....-..-..T........";
+    text[5..7].copy_from_slice(&[b'0' + month / 10, b'0' + month % 10]);
+    for (to, from) in [(0, 12..16), (8, 5..7), (11, 17..25)] {
+        text[to..to + from.len()].copy_from_slice(&date[from]);
+    }
+    text
 }
 
 /// `time` as an IMF-fixdate, cut to the second; `None` before 1970 and after the year 9999.
@@ -166,8 +203,13 @@ mod tests {
                 WEEKDAYS[days as usize % 7],
                 MONTHS[month]
             );
+            let in_a_log = format!("{day:02}/{}/{year:04}:{h:02}:{m:02}:{s:02} +0000", MONTHS[month]);
+            let iso = format!("{year:04}-{:02}-{day:02}T{h:02}:{m:02}:{s:02}", month + 1);
             let time = UNIX_EPOCH + Duration::from_secs(days * 86_400 + second);
-            assert_eq!(std::str::from_utf8(&imf_fixdate(time).unwrap()).unwrap(), expected);
+            let date = imf_fixdate(time).unwrap();
+            assert_eq!(std::str::from_utf8(&date).unwrap(), expected);
+            assert_eq!(std::str::from_utf8(&common(&date)).unwrap(), in_a_log);
+            assert_eq!(std::str::from_utf8(&self::iso(&date)).unwrap(), iso);
 
             let is_leap = year.is_multiple_of(4) && (!year.is_multiple_of(100) || year.is_multiple_of(400));
             let month_days = match month {
@@ -208,6 +250,18 @@ mod tests {
         let [date, expires] = [date, expires].map(|text| parse_http_date(text, year).unwrap());
         assert_eq!(expires, date + Duration::from_secs(30));
         assert!(clock.dates_until > clock.now() && clock.dates_until <= clock.now() + Duration::from_secs(1));
+    }
+
+    #[test]
+    fn milliseconds_are_what_has_gone_by_of_the_second() {
+        let mut clock = Clock::start();
+        for (rest_us, millis) in
+            [(1_000_000, 0), (999_999, 0), (958_000, 42), (1_500, 998), (999, 999), (0, 999)]
+        {
+            clock.dates_until = clock.now + Duration::from_micros(rest_us);
+            assert_eq!(clock.millis(), millis, "{rest_us}");
+        }
+        assert!(clock.millis() < 1000);
     }
 
     #[test]

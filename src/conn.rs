@@ -25,7 +25,8 @@ use crate::budget::{Budget, Share};
 use crate::clock::Clock;
 use crate::deadlines::Phase;
 use crate::framing::{BODY_MAX, Framing, Skip, Skipped};
-use crate::head::Status;
+use crate::head::{self, Status};
+use crate::log::{Log, Peer, Reply};
 use crate::outbox::{Mark, Outbox, Sent, Sink};
 use crate::pool::{Pool, Slot};
 use crate::refusal::Refusal;
@@ -89,6 +90,8 @@ pub struct Shared {
     pub clock: Clock,
     /// What has been counted.
     pub tally: Tally,
+    /// Where each answer is written down, if anywhere.
+    pub log: Option<Box<Log>>,
     /// Requests that may still be answered, if there is a bound.
     pub budget: Option<Budget>,
     /// Requests of one connection that are answered, if there is a bound.
@@ -139,6 +142,8 @@ pub struct Conn<S> {
     is_blocked: bool,
     /// Requests answered.
     answered: u64,
+    /// Who has connected, if there is a log.
+    peer: Option<Box<Peer>>,
 }
 
 /// A request that has been answered and is still unread.
@@ -182,7 +187,13 @@ impl<S: Socket> Conn<S> {
             is_input_ended: false,
             is_blocked: false,
             answered: 0,
+            peer: None,
         }
+    }
+
+    /// The same from `peer`.
+    pub fn from(peer: Option<Box<Peer>>, socket: S) -> Self {
+        Self { peer, ..Self::new(socket) }
     }
 
     /// The socket, to be registered.
@@ -218,7 +229,9 @@ impl<S: Socket> Conn<S> {
     /// then to be sent; otherwise there is nothing more to say.
     pub fn time_out(&mut self, shared: &mut Shared) -> Next {
         match (self.phase(), &self.slot) {
-            (Phase::Head | Phase::Body, Some(slot)) if shared.refuse(Refusal::TimedOut, slot) => {
+            (Phase::Head | Phase::Body, Some(slot))
+                if shared.refuse(Refusal::TimedOut, slot, self.peer.as_deref()) =>
+            {
                 shared.tally.count_batch();
                 self.tail = Some(Box::new(shared.outbox.take_unsent()));
                 self.state = State::Closing { linger: true };
@@ -319,7 +332,7 @@ impl<S: Socket> Conn<S> {
                     continue;
                 }
                 Unread::Refused(refusal) => {
-                    shared.refuse(refusal, slot);
+                    shared.refuse(refusal, slot, self.peer.as_deref());
                     self.state = State::Closing { linger: true };
                     break Pause::BatchFull;
                 }
@@ -340,6 +353,9 @@ impl<S: Socket> Conn<S> {
                 shared.give_share_back();
                 break Pause::NotYet;
             };
+            if shared.log.is_some() {
+                shared.note(&slot.unread()[..head_len], true, mark, self.peer.as_deref());
+            }
             let is_long = shared.outbox.is_longer_since(mark, PROMPT_MAX);
             let answered = Answered { len, is_kept, may_send_more, is_long, asked, class };
             if is_from_file {
@@ -363,6 +379,9 @@ impl<S: Socket> Conn<S> {
             } else {
                 shared.outbox.take_back(*mark);
                 shared.give_share_back();
+                if let Some(log) = &mut shared.log {
+                    log.take_back(&mut shared.tally);
+                }
             }
         }
         shared.tally.count_batch();
@@ -430,6 +449,7 @@ impl Shared {
             site,
             clock,
             tally: Tally::default(),
+            log: None,
             budget: None,
             requests_each_max: None,
             is_ending: false,
@@ -443,14 +463,26 @@ impl Shared {
     }
 
     /// Puts the reply to what is unread in `slot` into the batch, and says whether it may.
-    fn refuse(&mut self, refusal: Refusal, slot: &Slot) -> bool {
+    fn refuse(&mut self, refusal: Refusal, slot: &Slot, peer: Option<&Peer>) -> bool {
         if self.share() == Share::None {
             return false;
         }
+        let mark = self.outbox.mark();
         let response = self.site.refusal(refusal, &self.clock, &mut self.tally);
         self.outbox.push(&response, false, !request::is_head(slot.unread()), self.clock.dates());
         self.tally.count_refused(response.class());
+        self.note(slot.unread(), false, mark, peer);
         true
+    }
+
+    /// Writes down what was put into the batch since `mark`, if there is a log: the answer to what was `asked`,
+    /// which begins with a request line. What is told of it is read from the answer itself.
+    #[cold]
+    fn note(&mut self, asked: &[u8], is_read: bool, mark: Mark, peer: Option<&Peer>) {
+        let Some(log) = &mut self.log else { return };
+        let (own, len) = self.outbox.since(mark);
+        let reply = Reply { status: head::status_of(own), body_bytes: len - head::len_of(own) as u64 };
+        log.add(peer, asked, is_read, reply, &self.clock, &mut self.tally);
     }
 
     /// What was taken is answered later.
@@ -930,6 +962,43 @@ mod tests {
         assert!(output_text(&busy).contains("Connection: close\r\n"));
         shared.closes_idle = true;
         assert_eq!(idle.ready(true, &mut shared), Next::Close(Ending::ByServer));
+    }
+
+    /// Whatever the road, what is told of an answer is told once, in order, and as it left.
+    #[test]
+    fn an_answer_is_logged_once_and_as_it_left() {
+        use crate::log_file::{LogFile, Place};
+
+        let tree = tree_with_big();
+        let path = tree.path().join(".log");
+        let mut shared = directory(tree.path());
+        let (format, proxies) = (crate::entry::Format::Common, Default::default());
+        let logging = crate::log::Logging { place: Place::File(path.clone()), format, proxies };
+        let log = Log::new(logging, (LogFile::open(&path).unwrap(), Default::default()), &shared.clock);
+        shared.log = Some(Box::new(log));
+        let range = "GET /middle.bin HTTP/1.1\r\nHost: a\r\nRange: bytes=1-3\r\n\r\n";
+        let head = "HEAD /big HTTP/1.1\r\nHost: a\r\n\r\n";
+        let mut fake = Fake::new(&[GET_BIG, range.as_bytes(), head.as_bytes(), b"bad\r\n\r\n"]);
+        fake.output.write = Box::new(|_| Err(io::ErrorKind::WouldBlock.into()));
+        let mut conn = Conn::from(Some(Box::new(shared.log.as_ref().unwrap().peer(None))), fake);
+        (0..3).for_each(|_| assert_eq!(conn.ready(true, &mut shared), Next::Wait));
+        fs::write(tree.path().join("big"), "now small").unwrap();
+        conn.socket.output.write = Box::new(|bytes| Ok(bytes.len()));
+        run(&mut conn, &mut shared);
+        shared.log.as_mut().unwrap().write(shared.clock.now(), &mut shared.tally);
+        let text = fs::read_to_string(&path).unwrap();
+        let bad = output_text(&conn).rsplit_once("\r\n\r\n").unwrap().1.len();
+        let expected = [
+            "\"GET /small.txt HTTP/1.1\" 200 6".to_owned(),
+            "\"GET /big HTTP/1.1\" 200 9".to_owned(),
+            "\"GET /middle.bin HTTP/1.1\" 206 3".to_owned(),
+            "\"HEAD /big HTTP/1.1\" 200 -".to_owned(),
+            format!("\"bad\" 400 {bad}"),
+        ];
+        let said: Vec<&str> = text.lines().map(|line| line.split_once("] ").unwrap().1).collect();
+        assert_eq!(said, expected);
+        assert!(text.lines().all(|line| line.starts_with("unix: - - [")));
+        assert_eq!((shared.tally.requests(), shared.tally.log_lines), (5, 5));
     }
 
     const MAPPED_LEN: usize = READ_MAX as usize + 1000;

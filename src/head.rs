@@ -11,7 +11,7 @@
 //! The answer to HEAD is the same template cut at `head_len`.
 
 use std::fs::File;
-use std::io::{self, IoSlice};
+use std::io::{self, BufRead, IoSlice};
 use std::ops::Range;
 
 use memmap2::Mmap;
@@ -279,6 +279,19 @@ impl Body {
             _ => true,
         }
     }
+}
+
+/// The three digits of the status in a response that begins with its head.
+pub(crate) fn status_of(response: &[u8]) -> &[u8] {
+    &response["HTTP/1.1 ".len()..][..3]
+}
+
+/// Bytes of the head that a response begins with, its blank line included.
+pub(crate) fn len_of(response: &[u8]) -> usize {
+    let mut rest = response;
+    // Bytes of a line; reading memory does not fail.
+    while let Ok(3..) = rest.skip_until(b'\n') {}
+    response.len() - rest.len()
 }
 
 /// One precomputed head, with a small body behind it.

@@ -16,6 +16,7 @@
 //! - [`socket_file`]: a unix socket's name in the file system
 //! - [`privilege`]: giving up root
 //! - [`sandbox`]: nothing but the site is read, and nothing written
+//! - [`pid_file`]: the number of this process, in a file
 //! - [`ready`]: telling that connections are accepted
 //! - [`signals`]: which of them end it
 //! - [`failure`]: one sentence and an exit status
@@ -47,6 +48,10 @@
 //! - [`refusal`]: why not, in words
 //! - [`clock`]: the only clock
 //! - [`outbox`]: the batch on its way out, and its unsent tail
+//! - [`log`]: what was answered in a turn, written down when it ends, if that is asked for
+//! - [`entry`]: a request and its answer → a line
+//! - [`proxies`]: who is believed when it says for whom it asks
+//! - [`log_file`]: where lines go, without waiting
 //! - `sys`: all `unsafe`
 //!
 //! # Who was the limit
@@ -90,8 +95,8 @@
 //!
 //! # Absent on purpose
 //! No clock outside [`clock`] and [`usage`], no `unsafe` outside `sys`, no thread that shares anything with
-//! another on the request path (but for `--max-requests`, one number), no logging on the request path, no
-//! cached absence, no TLS, no HTTP/2, no proxying, no uploads.
+//! another on the request path (but for `--max-requests`, one number), no logging on the request path unless
+//! `--log` asks for it (then a line in memory for each answer, and one write for each turn), no cached absence, no TLS, no HTTP/2, no proxying, no uploads.
 
 pub mod accept;
 pub mod address;
@@ -105,6 +110,7 @@ pub mod coding;
 pub mod conn;
 pub mod deadlines;
 pub mod directory;
+pub mod entry;
 pub mod environment;
 pub mod failure;
 pub mod files;
@@ -113,15 +119,19 @@ pub mod head;
 pub mod inherited;
 pub mod listener;
 pub mod listing;
+pub mod log;
+pub mod log_file;
 pub mod mime;
 pub mod open;
 pub mod outbox;
 pub mod output;
 pub mod pages;
+pub mod pid_file;
 pub mod plan;
 pub mod policy;
 pub mod pool;
 pub mod privilege;
+pub mod proxies;
 pub mod range;
 pub mod ready;
 pub mod refusal;

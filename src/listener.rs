@@ -6,13 +6,14 @@
 
 use std::io;
 use std::net::SocketAddr;
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::time::{Duration, Instant};
 
 use mio::net::{TcpListener, TcpStream};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use socket2::Socket;
 
+use crate::log::{Log, Peer};
 use crate::output;
 use crate::socket_file::SocketFile;
 use crate::sys;
@@ -124,15 +125,15 @@ impl Listener {
         self.is_ready
     }
 
-    /// The next connection, if somebody waits and there is room.
-    pub fn accept(&mut self, tally: &mut Tally) -> Accepted {
+    /// The next connection, if somebody waits and there is room; who has called is asked if there is a `log`.
+    pub fn accept(&mut self, log: Option<&Log>, tally: &mut Tally) -> Accepted {
         let mut last = io::Error::from(io::ErrorKind::ConnectionAborted);
         for _ in 0..ACCEPTS_PER_TURN {
             tally.calls.count(Call::Accept4);
-            match sys::accept(self.socket.as_fd()) {
-                Ok(socket) => {
+            match accept(self.socket.as_fd(), log) {
+                Ok((socket, peer)) => {
                     tally.connections.accepted += 1;
-                    return Accepted::One(TcpStream::from_std(socket.into()));
+                    return Accepted::One(TcpStream::from_std(socket.into()), peer);
                 }
                 Err(error) => match error.raw_os_error() {
                     Some(libc::EAGAIN) => {
@@ -165,11 +166,18 @@ impl Listener {
     }
 }
 
+fn accept(socket: BorrowedFd<'_>, log: Option<&Log>) -> io::Result<(OwnedFd, Option<Box<Peer>>)> {
+    let Some(log) = log else { return Ok((sys::accept(socket)?, None)) };
+    let (socket, address) = sys::accept_named(socket)?;
+    let peer = log.peer(address.as_socket().map(|address| address.ip()));
+    Ok((socket, Some(Box::new(peer))))
+}
+
 /// What accepting has brought.
 #[derive(Debug)]
 pub enum Accepted {
-    /// A connection.
-    One(TcpStream),
+    /// A connection, and who has called, if that is of interest.
+    One(TcpStream, Option<Box<Peer>>),
     /// Nobody waits.
     Nobody,
     /// Descriptors or memory have run out. accept(2) says so whether somebody waits or not.

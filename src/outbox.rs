@@ -157,6 +157,12 @@ impl Outbox {
         self.total() - mark.total > len
     }
 
+    /// What was put in since `mark`, a response: its own bytes, which begin with its head, and how many bytes
+    /// it has in all.
+    pub fn since(&self, mark: Mark) -> (&[u8], u64) {
+        (&self.bytes[mark.bytes_len..], self.total() - mark.total)
+    }
+
     /// Takes out what was put in since `mark`, of which no byte may have left.
     pub fn take_back(&mut self, mark: Mark) {
         assert!(!self.is_begun_since(mark), "what has left cannot be taken back");

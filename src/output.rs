@@ -3,23 +3,29 @@
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};
+use std::os::fd::AsFd;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 /// Bytes that a pipe takes in one piece where it takes any (PIPE_BUF, pipe(7)).
-const LINE_MAX: usize = 4096;
+pub const PIECE_MAX: usize = 4096;
+
+/// Whether `file` takes [`PIECE_MAX`] bytes, or says at once why not; it is waited for so long.
+pub fn is_free(file: &impl AsFd, patience: Duration) -> bool {
+    let patience = Timespec { tv_sec: patience.as_secs() as i64, tv_nsec: patience.subsec_nanos().into() };
+    poll(&mut [PollFd::new(file, PollFlags::OUT)], Some(&patience)).is_ok_and(|ready| ready > 0)
+}
 
 /// Says `text`, which is short, on standard error, unless its reader has fallen behind: then the loop
 /// does not wait for it. Returns whether it was said.
 pub fn say(text: &str) -> bool {
     let stderr = io::stderr();
-    let mut polled = [PollFd::new(&stderr, PollFlags::OUT)];
-    let is_free = poll(&mut polled, Some(&Timespec { tv_sec: 0, tv_nsec: 0 })).is_ok_and(|ready| ready > 0);
-    let text = &text.as_bytes()[..text.len().min(LINE_MAX)];
-    is_free && stderr.lock().write_all(text).is_ok()
+    let text = &text.as_bytes()[..text.len().min(PIECE_MAX)];
+    is_free(&stderr, Duration::ZERO) && stderr.lock().write_all(text).is_ok()
 }
 
 /// Whether a file of this name can be written as [`write()`] does it, found out by trying.
@@ -41,13 +47,25 @@ pub fn check(path: &Path) -> io::Result<()> {
 pub fn write(path: &Path, text: &str) -> io::Result<()> {
     match kind(path)? {
         Kind::Special => open(path)?.write_all(text.as_bytes()),
-        Kind::Replaceable(path) => {
-            let mut file = beside(&path)?;
-            file.write_all(text.as_bytes())?;
-            file.persist(&path)?;
-            Ok(())
-        }
+        Kind::Replaceable(path) => put_in_place(&path, text).map(drop),
     }
+}
+
+/// The same, of what is to be a regular file; it, and its name behind all links.
+///
+/// # Errors
+/// The same, and that it is something else.
+pub fn replace(path: &Path, text: &str) -> io::Result<(PathBuf, File)> {
+    match kind(path)? {
+        Kind::Special => Err(io::Error::other("it is no regular file")),
+        Kind::Replaceable(path) => put_in_place(&path, text).map(|file| (path, file)),
+    }
+}
+
+fn put_in_place(path: &Path, text: &str) -> io::Result<File> {
+    let mut file = beside(path)?;
+    file.write_all(text.as_bytes())?;
+    Ok(file.persist(path)?)
 }
 
 enum Kind {

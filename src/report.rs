@@ -49,6 +49,7 @@ pub struct Report {
     pub cost: Cost,
     pub system_calls: SystemCalls,
     pub cache: Cache,
+    pub log: Log,
     pub kernel: Losses,
     pub workers: Workers,
     pub environment: Environment,
@@ -154,6 +155,13 @@ pub struct SystemCalls {
 pub struct Cache {
     pub hits: u64,
     pub fills: u64,
+}
+
+#[derive(Clone, Debug, Serialize)]
+#[allow(missing_docs)]
+pub struct Log {
+    pub lines: u64,
+    pub dropped: u64,
 }
 
 #[derive(Clone, Debug, Serialize)]
@@ -275,6 +283,7 @@ impl Report {
                 by_kind: calls.named().collect(),
             },
             cache: Cache { hits: tally.cache_hits, fills: tally.cache_fills },
+            log: Log { lines: tally.log_lines, dropped: tally.log_dropped },
             kernel,
             workers: Workers { count: each.len(), imbalance, each },
             environment,
@@ -403,6 +412,10 @@ impl Report {
                 "cache",
                 format!("{} hits, {} fills", grouped(self.cache.hits), grouped(self.cache.fills)),
             );
+        }
+        let Log { lines: written, dropped } = self.log;
+        if written + dropped > 0 {
+            lines.add("log", format!("{} lines written, {} dropped", grouped(written), grouped(dropped)));
         }
         let Losses { listen_overflows, listen_drops } = self.kernel;
         lines.add(
@@ -613,6 +626,7 @@ mod tests {
         ];
         check(&report.text(), &parts);
         assert!(!report.text().contains("workers") && !report.text().contains("cache"));
+        assert!(!report.text().contains("  log "), "{}", report.text());
         let json: serde_json::Value = serde_json::from_str(&report.json()).unwrap();
         for (path, value) in [
             ("/requests/total", "0"),
@@ -683,11 +697,13 @@ mod tests {
     fn what_the_kernel_lost_and_what_there_was_too_little_of_is_told() {
         let mut starved = worker(1000);
         starved.tally.connections.rests = 3;
+        (starved.tally.log_lines, starved.tally.log_dropped) = (1_234, 5_678);
         let lost = Losses { listen_overflows: 5, listen_drops: 1_006 };
         let environment = Environment { descriptors: None, ..environment() };
         let report = Report::new("directory", &[starved], lost, environment);
         let parts = [
             "accepting rested 3 times",
+            "log          1,234 lines written, 5,678 dropped",
             "5 accept queue overflows, 1,006 drops",
             "unlimited descriptors",
             "overflowed 5 times",

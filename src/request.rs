@@ -142,7 +142,7 @@ impl<'b> Fields<'b> {
     }
 
     /// The values of all lines with the field name `name`, given in lower case.
-    pub fn values(self, name: &'static str) -> impl Iterator<Item = &'b [u8]> {
+    pub fn values(self, name: &'static str) -> impl DoubleEndedIterator<Item = &'b [u8]> {
         self.0.split(|&byte| byte == b'\n').filter_map(move |line| {
             let colon = line.iter().position(|&byte| byte == b':')?;
             let value = trim_ows(line[colon + 1..].strip_suffix(b"\r").unwrap_or(&line[colon + 1..]));
@@ -208,6 +208,13 @@ pub fn parse(bytes: &[u8]) -> Parsed<'_> {
 /// Whether the request at the start of `bytes` says that it is HEAD, be it whole or not.
 pub fn is_head(bytes: &[u8]) -> bool {
     bytes[empty_lines_len(bytes)..].starts_with(b"HEAD ")
+}
+
+/// The request line at the start of `bytes`, be it whole or well formed or not.
+pub fn line(bytes: &[u8]) -> &[u8] {
+    let bytes = &bytes[empty_lines_len(bytes)..];
+    let line = bytes.split(|&byte| byte == b'\n').next().unwrap_or_default();
+    line.strip_suffix(b"\r").unwrap_or(line)
 }
 
 /// Whether `bytes` are more than the empty lines before a request line.

@@ -19,6 +19,7 @@ use crate::deadlines::{Patience, Phase, Wheel};
 use crate::environment::allowed_cpus;
 use crate::failure::cause;
 use crate::listener::{Accepted, Listener};
+use crate::log::{Log, Peer};
 use crate::report::Snapshot;
 use crate::site::Site;
 use crate::sys;
@@ -27,10 +28,11 @@ use crate::tally::{Call, Ending};
 use crate::usage::{Gauge, Traffic, Usage};
 
 // No connection is ever given these: `Table` leaves out the last generation. Listener k has the k-th
-// below REPORT.
+// below REOPEN.
 const STOP: Token = Token(usize::MAX);
 const REPORT: Token = Token(STOP.0 - 1);
-const LISTENERS_MIN: Token = Token(REPORT.0 - LISTENERS_MAX);
+const REOPEN: Token = Token(REPORT.0 - 1);
+const LISTENERS_MIN: Token = Token(REOPEN.0 - LISTENERS_MAX);
 
 /// Listeners of one server: as many as tokens are kept for. Arbitrary, and beyond any use.
 pub const LISTENERS_MAX: usize = 1024;
@@ -64,6 +66,10 @@ pub struct Orders {
     pub stop: UnixStream,
     /// Each byte read from it asks for a report.
     pub report: UnixStream,
+    /// Where answers are written down, if anywhere.
+    pub log: Option<Log>,
+    /// A byte read from it says that the log's file has been renamed.
+    pub reopen: Option<UnixStream>,
     /// How long to serve.
     pub duration: Option<Duration>,
     /// How many requests to answer.
@@ -154,6 +160,7 @@ pub struct Server {
     stops: usize,
     report: UnixStream,
     reports: usize,
+    reopen: Option<UnixStream>,
     events: Option<Events>,
     clients: Table<Client>,
     shared: Shared,
@@ -191,13 +198,16 @@ impl Server {
     /// What epoll_create(2) and epoll_ctl(2) say.
     pub fn new(mut listeners: Vec<Listener>, site: Site, clock: Clock, orders: Orders) -> io::Result<Self> {
         assert!(listeners.len() <= LISTENERS_MAX, "each has a token");
-        let Orders { mut stop, mut report, duration, budget, is_metered, limits } = orders;
+        let Orders { mut stop, mut report, log, mut reopen, duration, budget, is_metered, limits } = orders;
         let poll = Poll::new()?;
         for (index, listener) in (1..).zip(&mut listeners) {
-            poll.registry().register(listener.socket_mut(), Token(REPORT.0 - index), Interest::READABLE)?;
+            poll.registry().register(listener.socket_mut(), Token(REOPEN.0 - index), Interest::READABLE)?;
         }
         poll.registry().register(&mut stop, STOP, Interest::READABLE)?;
         poll.registry().register(&mut report, REPORT, Interest::READABLE)?;
+        if let Some(reopen) = &mut reopen {
+            poll.registry().register(reopen, REOPEN, Interest::READABLE)?;
+        }
         let over = duration.and_then(|duration| clock.now().checked_add(duration));
         let wheel = Wheel::new(clock.now());
         let requests_each_max = limits.requests_each;
@@ -208,9 +218,10 @@ impl Server {
             stops: 0,
             report,
             reports: 0,
+            reopen,
             events: Some(Events::with_capacity(EVENTS_MAX)),
             clients: Table::new(),
-            shared: Shared { budget, requests_each_max, ..Shared::new(site, clock) },
+            shared: Shared { log: log.map(Box::new), budget, requests_each_max, ..Shared::new(site, clock) },
             again: VecDeque::new(),
             limits,
             wheel,
@@ -254,7 +265,8 @@ impl Server {
                 match event.token() {
                     STOP => self.read_stop(),
                     REPORT => self.reports += read_bytes(&mut self.report),
-                    token if token >= LISTENERS_MIN => self.note_arrivals(REPORT.0 - token.0 - 1),
+                    REOPEN => self.reopen_log(),
+                    token if token >= LISTENERS_MIN => self.note_arrivals(REOPEN.0 - token.0 - 1),
                     // Urgent data ends a read early, as the end of input does.
                     token => self.drive(token, event.is_read_closed() || event.is_priority()),
                 }
@@ -269,6 +281,7 @@ impl Server {
             self.accept();
             self.expire();
             self.note_traffic();
+            self.write_log();
         }
     }
 
@@ -299,7 +312,26 @@ impl Server {
             self.was_over = true;
             return Some(Occasion::Over);
         }
-        self.ended().map(Occasion::Ended)
+        let ended = self.ended()?;
+        if let Some(log) = &mut self.shared.log {
+            log.end(self.shared.clock.now(), &mut self.shared.tally);
+        }
+        Some(Occasion::Ended(ended))
+    }
+
+    /// What was answered in this turn is written down when it is over.
+    fn write_log(&mut self) {
+        if let Some(log) = &mut self.shared.log {
+            log.write(self.shared.clock.now(), &mut self.shared.tally);
+        }
+    }
+
+    fn reopen_log(&mut self) {
+        if let (Some(signals), Some(log)) = (&mut self.reopen, &mut self.shared.log)
+            && read_bytes(signals) > 0
+        {
+            log.reopen(self.shared.clock.now(), &mut self.shared.tally);
+        }
     }
 
     /// Accepting is work for a client too, whether it says something or not.
@@ -349,6 +381,7 @@ impl Server {
             self.idle_ends,
             self.grace_ends,
             self.over.filter(|_| !self.was_over),
+            self.shared.log.as_ref().and_then(|log| log.try_again(self.shared.clock.now())),
             self.meter.as_ref().and_then(|meter| meter.began).map(|began| began + SECOND),
         ];
         let next = deadlines.into_iter().flatten().min()?;
@@ -448,9 +481,9 @@ impl Server {
                 let listener = &mut self.listeners[index];
                 let why = match self.clients.len() < limit {
                     false => format!("{limit} are open (see --max-connections)"),
-                    true => match listener.accept(&mut self.shared.tally) {
-                        Accepted::One(socket) => {
-                            self.welcome(socket);
+                    true => match listener.accept(self.shared.log.as_deref(), &mut self.shared.tally) {
+                        Accepted::One(socket, peer) => {
+                            self.welcome(socket, peer);
                             continue;
                         }
                         Accepted::Nobody => break,
@@ -516,9 +549,9 @@ impl Server {
 
     /// Reads before it waits: a request that is there already is answered, and a connection that ends
     /// with it never meets the poll.
-    fn welcome(&mut self, socket: TcpStream) {
+    fn welcome(&mut self, socket: TcpStream, peer: Option<Box<Peer>>) {
         let token = self.clients.insert(Client {
-            conn: Conn::new(socket),
+            conn: Conn::from(peer, socket),
             is_queued: false,
             phase: Phase::Idle,
             since: self.shared.clock.now(),

@@ -2,7 +2,8 @@
 //!
 //! SIGTERM, SIGINT and SIGQUIT end it in order, as SIGQUIT does nginx. SIGHUP is the terminal's word that
 //! it is gone: it ends a program that has one, unless nohup(1) has it ignored; a program without a
-//! terminal is not meant, and goes on. SIGPIPE is ignored from the begin, by Rust's runtime: a client that
+//! terminal is not meant, and goes on. Where there is a log in a file, SIGHUP is the word of whoever rotates
+//! logs that the file has been renamed, as to other servers, and never ends it. SIGPIPE is ignored from the begin, by Rust's runtime: a client that
 //! has gone is an error of one write.
 
 use std::fs::File;
@@ -15,15 +16,16 @@ use signal_hook::low_level::pipe;
 use crate::sys;
 
 /// The signals that end it, decided once and for all workers. A terminal that closes may send SIGHUP
-/// twice, of its own and through the shell; the second one counts like every second one.
+/// twice, of its own and through the shell; the second one counts like every second one. `hup_is_taken` says
+/// that SIGHUP means something else.
 ///
 /// # Errors
 /// What signal(2) says.
-pub fn ending() -> io::Result<&'static [i32]> {
+pub fn ending(hup_is_taken: bool) -> io::Result<&'static [i32]> {
     let was_ignored = sys::ignore(SIGHUP)?;
     // tty(4): it opens if there is a controlling terminal.
     let has_terminal = File::open("/dev/tty").is_ok();
-    Ok(if has_terminal && !was_ignored {
+    Ok(if has_terminal && !was_ignored && !hup_is_taken {
         &[SIGTERM, SIGINT, SIGQUIT, SIGHUP]
     } else {
         &[SIGTERM, SIGINT, SIGQUIT]

@@ -11,6 +11,7 @@ use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
 use std::time::Duration;
 
 use memmap2::{Mmap, MmapOptions};
+use socket2::{SockAddr, SockAddrStorage};
 
 /// How a file to be served is opened: non-blocking, so that a FIFO cannot hold the loop.
 const READ_FLAGS: libc::c_int = libc::O_RDONLY | libc::O_NONBLOCK | libc::O_NOCTTY | libc::O_CLOEXEC;
@@ -148,6 +149,20 @@ pub(crate) fn accept(socket: BorrowedFd<'_>) -> io::Result<OwnedFd> {
     let flags = libc::SOCK_NONBLOCK | libc::SOCK_CLOEXEC;
     // SAFETY: without a place for the peer's address none is written.
     owned(unsafe { libc::accept4(socket.as_raw_fd(), std::ptr::null_mut(), std::ptr::null_mut(), flags) })
+}
+
+/// The same, with the peer's address.
+///
+/// # Errors
+/// As of [`accept`].
+pub(crate) fn accept_named(socket: BorrowedFd<'_>) -> io::Result<(OwnedFd, SockAddr)> {
+    let flags = libc::SOCK_NONBLOCK | libc::SOCK_CLOEXEC;
+    let accept = |address: *mut SockAddrStorage, len: *mut libc::socklen_t| {
+        // SAFETY: `address` is writable for `*len` bytes, by the word of `try_init`.
+        owned(unsafe { libc::accept4(socket.as_raw_fd(), address.cast(), len, flags) })
+    };
+    // SAFETY: accept4(2) writes an address and its length, where it does not fail.
+    unsafe { SockAddr::try_init(accept) }
 }
 
 /// Sends `bytes`, with more to follow at once: they wait for it (MSG_MORE, send(2)).

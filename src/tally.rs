@@ -14,7 +14,7 @@ const REFUSED: usize = METHODS - 1;
 
 /// A kind of system call, by the name that the kernel has for it.
 ///
-/// `Close` and `EpollCtl` are those of clients. What the memory allocator and the C library ask of the
+/// `Close` and `EpollCtl` are those of clients, `Write` that of the access log. What the memory allocator and the C library ask of the
 /// kernel is theirs, and not counted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[allow(missing_docs)]
@@ -35,11 +35,12 @@ pub enum Call {
     Statx,
     Pread64,
     Mmap,
+    Write,
 }
 
 impl Call {
     /// Every kind's name, in the order of the enum.
-    pub const NAMES: [&str; 16] = [
+    pub const NAMES: [&str; 17] = [
         "epoll_wait",
         "epoll_ctl",
         "accept4",
@@ -56,6 +57,7 @@ impl Call {
         "statx",
         "pread64",
         "mmap",
+        "write",
     ];
 }
 
@@ -162,6 +164,10 @@ pub struct Tally {
     pub cache_hits: u64,
     /// Files that were opened and made into an entry.
     pub cache_fills: u64,
+    /// Lines of the access log that were written.
+    pub log_lines: u64,
+    /// Lines of the access log that were dropped.
+    pub log_dropped: u64,
     /// Connections.
     pub connections: Connections,
     /// System calls.
@@ -264,6 +270,8 @@ impl AddAssign<&Tally> for Tally {
         self.sends_short += other.sends_short;
         self.cache_hits += other.cache_hits;
         self.cache_fills += other.cache_fills;
+        self.log_lines += other.log_lines;
+        self.log_dropped += other.log_dropped;
         self.connections += other.connections;
         add_all(&mut self.calls.0, &other.calls.0);
     }
@@ -434,6 +442,8 @@ mod tests {
             sends_short: 8,
             cache_hits: 9,
             cache_fills: 10,
+            log_lines: 20,
+            log_dropped: 21,
             connections: Connections {
                 accepted: 11,
                 peak: 12,
@@ -462,7 +472,8 @@ mod tests {
             let connections = [&[accepted, peak, rests], &ended[..]].concat();
             let Tally { head_bytes, batches, bytes_received, bytes_sent, .. } = *tally;
             let rest = [tally.sends_short, tally.cache_hits, tally.cache_fills];
-            [&connections[..], &[head_bytes, batches, bytes_received, bytes_sent], &rest].concat()
+            let log = [tally.log_lines, tally.log_dropped];
+            [&connections[..], &[head_bytes, batches, bytes_received, bytes_sent], &rest, &log].concat()
         };
         assert_eq!(sums(&one), sums(&before).into_iter().map(twice).collect::<Vec<_>>());
         let mut same = before.clone();

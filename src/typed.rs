@@ -19,7 +19,8 @@ wins. A variable gives a repeatable option several values, one a line.
 Prints a line for each address to standard output when it accepts connections.
 SIGTERM, SIGINT, SIGQUIT, and SIGHUP of its terminal: finishes the responses in
 flight (see --grace), reports on standard error and ends; a second one ends at
-once. SIGUSR1: reports. Exit status: 0 ended in order, 1 the system refused or
+once. SIGUSR1: reports. SIGHUP with --log FILE: opens FILE anew, and does not
+end it. Exit status: 0 ended in order, 1 the system refused or
 ended at once, 2 the command line is wrong.
 
 Examples:
@@ -198,6 +199,19 @@ pub(crate) struct Typed {
     #[arg(long, env = "TARED_FROZEN", value_parser = FalseyValueParser::new(), help_heading = "Limits")]
     pub(crate) frozen: bool,
 
+    /// Write a line for each answer there; - is standard output
+    #[arg(long, env = "TARED_LOG", value_name = "FILE|-", help_heading = "Access log")]
+    pub(crate) log: Option<PathBuf>,
+
+    /// Write it as common, combined or json [default: combined]
+    #[arg(long, env = "TARED_LOG_FORMAT", value_name = "FORMAT", help_heading = "Access log")]
+    pub(crate) log_format: Option<String>,
+
+    /// Believe X-Forwarded-For of this address, network or unix (sockets);
+    /// repeatable
+    #[arg(long, env = "TARED_REAL_IP", value_name = "CIDR", help_heading = "Access log")]
+    pub(crate) real_ip: Vec<String>,
+
     /// End with the report after this time, as 500ms, 10s or 5m
     #[arg(long, env = "TARED_DURATION", value_name = "TIME", help_heading = "Measuring")]
     pub(crate) duration: Option<String>,
@@ -268,6 +282,10 @@ pub(crate) struct Typed {
         help_heading = "Process"
     )]
     pub(crate) sandbox: String,
+
+    /// Write the number of this process there while it serves
+    #[arg(long, env = "TARED_PID_FILE", value_name = "PATH", help_heading = "Process")]
+    pub(crate) pid_file: Option<PathBuf>,
 
     /// Write one JSON line to this file when connections are accepted
     #[arg(long, env = "TARED_READY_FILE", value_name = "PATH", help_heading = "Process")]

@@ -12,7 +12,7 @@ use std::thread;
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use rustix::thread::{CpuSet, sched_setaffinity};
-use signal_hook::consts::{SIGTERM, SIGUSR1};
+use signal_hook::consts::{SIGHUP, SIGTERM, SIGUSR1, SIGXFSZ};
 
 use crate::address::Address;
 use crate::bind;
@@ -24,7 +24,10 @@ use crate::environment::allowed_cpus;
 use crate::failure::{Failure, cause};
 use crate::inherited::Inherited;
 use crate::listener::Listener;
+use crate::log::{self, Log, Share};
+use crate::log_file::{LogFile, Place};
 use crate::open;
+use crate::pid_file::PidFile;
 use crate::pool::RETURNED_MIN;
 use crate::privilege::{self, Identity, Named};
 use crate::ready::Ready;
@@ -69,7 +72,11 @@ pub fn serve(
     let cpu_of = |index: usize| (!cpus.is_empty()).then(|| cpus[index % cpus.len()]);
 
     // While the terminal can still be opened: the sandbox would not let us.
-    let signals = signals::ending().map_err(|error| system("cannot handle signals", &error))?;
+    let log_path = settings.log.as_ref().and_then(|log| log.place.path());
+    let signals =
+        signals::ending(log_path.is_some()).map_err(|error| system("cannot handle signals", &error))?;
+    let stdout = settings.log.as_ref().filter(|log| log.place == Place::StandardOutput);
+    let stdout = stdout.map(|_| LogFile::standard_output()).transpose()?;
 
     // What is wrong with the site is said before anything listens, and a body is read only once: it may
     // come from a pipe.
@@ -101,6 +108,9 @@ pub fn serve(
         user.assume()?;
     }
     privilege::renounce()?;
+    // By whom it is opened anew later, and never by root in a directory of somebody else's.
+    let log_file = log_path.map(LogFile::open).transpose()?.or(stdout);
+    let logs = shared_out(settings, log_file, count)?;
     settings.sandbox.enter(bounds(settings))?;
 
     let first = of_workers.remove(0);
@@ -120,11 +130,13 @@ pub fn serve(
     let all_started = Arc::new(Barrier::new(count));
     let (reports, started) = mpsc::channel();
     let mut others = Vec::new();
-    for (index, listeners) in (1..).zip(of_workers) {
+    let mut logs = logs.into_iter();
+    let first_log = logs.next().flatten();
+    for (index, (listeners, log)) in (1..).zip(of_workers.into_iter().zip(logs)) {
         let (settings, reports, all_started) = (settings.clone(), reports.clone(), Arc::clone(&all_started));
         let (crew, budget, cpu) = (Arc::clone(&crew), budget.clone(), cpu_of(index));
         let worker = move || {
-            let server = start(&settings, listeners, signals, budget, limits, cpu);
+            let server = start(&settings, listeners, log, signals, budget, limits, cpu);
             // Whoever waits for the reports has returned only if the whole program ends.
             let _ = reports.send(server.as_ref().map(|_| ()).map_err(Failure::clone));
             let mut server = server?;
@@ -136,10 +148,11 @@ pub fn serve(
         })?);
     }
     drop(reports);
-    let mut server = start(settings, first, signals, budget, limits, cpu_of(0))?;
+    let mut server = start(settings, first, first_log, signals, budget, limits, cpu_of(0))?;
     for _ in 1..count {
         started.recv().map_err(|_| Failure::refused("a worker ended before it began"))??;
     }
+    let pid_file = settings.pid_file.as_deref().map(PidFile::write).transpose()?;
     announce(&ready)?;
     all_started.wait();
 
@@ -158,6 +171,7 @@ pub fn serve(
             outcome = ended;
         }
     }
+    drop(pid_file);
     // Nobody listens for them any more, and whoever reads the report may keep us waiting.
     signals.iter().for_each(|&signal| sys::restore(signal));
     crew.reporter.at_end(&snapshots)?;
@@ -182,6 +196,20 @@ fn raise_descriptors() -> u64 {
     allowed.unwrap_or(u64::MAX)
 }
 
+/// For each worker what it writes its log with, if there is one.
+fn shared_out(
+    settings: &Settings,
+    file: Option<LogFile>,
+    count: usize,
+) -> Result<Vec<Option<Share>>, Failure> {
+    let (Some(logging), Some(file)) = (&settings.log, file) else {
+        return Ok((0..count).map(|_| None).collect());
+    };
+    // setrlimit(2): a file that may not grow is an error of one write, as a full disk is.
+    sys::ignore(SIGXFSZ).map_err(|error| system("cannot handle signals", &error))?;
+    Ok(log::shared_out(logging, file, count)?.into_iter().map(Some).collect())
+}
+
 /// What serving as `settings` say takes; the kernel's part of a report stands in /proc.
 fn bounds(settings: &Settings) -> Bounds<'_> {
     let readable = match &settings.serve {
@@ -189,8 +217,10 @@ fn bounds(settings: &Settings) -> Bounds<'_> {
         Serve::Fixed { .. } => Vec::new(),
     };
     let readable = readable.into_iter().chain([Path::new("/proc")]).collect();
-    let writable = [&settings.report_file, &settings.ready_file].into_iter().flatten();
-    let writable = writable.map(PathBuf::as_path).collect();
+    let writable = [&settings.report_file, &settings.ready_file, &settings.pid_file].into_iter().flatten();
+    // A log that is a pipe or a device is not opened again.
+    let log = settings.log.as_ref().and_then(|log| log.place.path()).filter(|path| path.is_file());
+    let writable = writable.map(PathBuf::as_path).chain(log).collect();
     let removable = settings.addresses.iter().filter_map(Address::path).collect();
     Bounds { readable, writable, removable }
 }
@@ -199,6 +229,7 @@ fn bounds(settings: &Settings) -> Bounds<'_> {
 fn start(
     settings: &Settings,
     listeners: Vec<Listener>,
+    log: Option<Share>,
     signals: &[i32],
     budget: Option<Budget>,
     limits: Limits,
@@ -215,7 +246,11 @@ fn start(
         let socket = signals::bytes_of(signals).map_err(|error| system("cannot handle signals", &error))?;
         Ok(mio::net::UnixStream::from_std(socket))
     };
+    let log = log.zip(settings.log.clone());
+    let reopens = log.as_ref().is_some_and(|(_, logging)| logging.place.path().is_some());
     let orders = Orders {
+        log: log.map(|(share, logging)| Log::new(logging, share, &clock)),
+        reopen: reopens.then(|| bytes_of(&[SIGHUP])).transpose()?,
         stop: bytes_of(signals)?,
         report: bytes_of(&[SIGUSR1])?,
         duration: settings.duration,

@@ -54,7 +54,9 @@ fn count_allocations(args: &[&str], target: &str, requests: usize) -> u64 {
     let ((stop, mut stopper), (report, _reporter)) = (signals(), signals());
     let limits =
         Limits { connections: 16, requests_each: None, patience: settings.patience, grace: settings.grace };
-    let orders = Orders { stop, report, duration: None, budget: None, is_metered: false, limits };
+    let (log, reopen) = (None, None);
+    let orders =
+        Orders { stop, report, log, reopen, duration: None, budget: None, is_metered: false, limits };
     let mut server = Server::new(listeners, site, clock, orders).unwrap();
 
     let request = format!("GET {target} HTTP/1.1\r\nHost: a\r\nUser-Agent: test\r\n\r\n");

@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::path::PathBuf;
+use std::process::Command;
 use std::time::{Duration, Instant};
 
 use serde_json::Value;
@@ -17,14 +18,15 @@ pub(crate) struct Reported {
 impl Reported {
     /// Starts the binary with `args`.
     pub(crate) fn start(args: &[&str]) -> Self {
+        Self::spawn(command().args(args))
+    }
+
+    /// Starts `command`, which is [`command`] with more to it.
+    pub(crate) fn spawn(command: &mut Command) -> Self {
         let dir = temporary();
-        let server = Server::spawn(
-            command()
-                .args(["--listen", "127.0.0.1:0", "--report", "json", "--report-file"])
-                .arg(dir.path().join("report.json"))
-                .args(args),
-        );
-        Self { server, dir }
+        let report = dir.path().join("report.json");
+        command.args(["--listen", "127.0.0.1:0", "--report", "json", "--report-file"]).arg(report);
+        Self { server: Server::spawn(command), dir }
     }
 
     /// Serves the repository's fixtures.

@@ -85,10 +85,13 @@ fn warm_requests_of_twenty_clients_share_their_waits() {
 }
 
 /// What was traced between the line that says that connections are accepted and the first look at the
-/// clocks for the report, by kind: calls on sockets of clients, waits, and calls on files that are served.
+/// clocks for the report, by kind: calls on sockets of clients and on the file `log`, waits, and calls on files
+/// that are served.
 /// What the loop asks of its own pipes and of its allocator is not counted.
-fn traced_kinds(calls: &str) -> BTreeMap<&str, u64> {
+fn traced_kinds<'c>(calls: &'c str, log: &str) -> BTreeMap<&'c str, u64> {
     let mut clients: BTreeSet<&str> = BTreeSet::new();
+    let opened = calls.lines().find(|call| call.contains(&format!("\"{log}\", O_WRONLY")));
+    let (_, log) = opened.and_then(|call| call.rsplit_once(" = ")).expect("it is opened");
     let mut kinds = BTreeMap::new();
     let run = calls.lines().skip_while(|call| !call.starts_with("write(1, \"tared ")).skip(1);
     for call in run.take_while(|call| !call.starts_with("getrusage(")) {
@@ -102,6 +105,7 @@ fn traced_kinds(calls: &str) -> BTreeMap<&str, u64> {
                 true
             }
             "close" => clients.remove(arg(0)),
+            "write" if arg(0) == log => true,
             "recvfrom" | "sendto" | "writev" | "sendmsg" | "sendfile" | "shutdown" | "read" | "write" => {
                 clients.contains(arg(0))
             }
@@ -131,9 +135,9 @@ fn the_reports_counts_are_those_that_strace_saw() {
     }
     std::os::unix::fs::symlink("sub/x", site.join("link")).expect("a link");
     std::os::unix::fs::symlink("x", site.join("sub/link")).expect("a link");
-    let report = dir.path().join("report.json");
-    let [site, path] = [&site, &report].map(|path| path.to_str().expect("text"));
-    let args = ["--list", "--report", "json", "--report-file", path, site];
+    let (report, log) = (dir.path().join("report.json"), dir.path().join("log"));
+    let [site, path, log] = [&site, &report, &log].map(|path| path.to_str().expect("text"));
+    let args = ["--list", "--log", log, "--report", "json", "--report-file", path, site];
     let Some(traced) = Traced::start(&args) else {
         return skip("the_reports_counts_are_those_that_strace_saw", NO_STRACE);
     };
@@ -162,7 +166,7 @@ fn the_reports_counts_are_those_that_strace_saw() {
     kept.get("/").expect("an answer");
 
     let calls = traced.calls();
-    let seen = traced_kinds(&calls);
+    let seen = traced_kinds(&calls, log);
     let report = parse(&fs::read_to_string(&report).expect("a report"));
     let counted = at(&report, "system_calls.by_kind").as_object().expect("an object");
     let names: BTreeSet<&str> = counted.keys().map(String::as_str).chain(seen.keys().copied()).collect();
