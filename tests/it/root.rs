@@ -7,21 +7,25 @@
 //! | --- | --- |
 //! | is renamed | as before; an absolute link leads nowhere: 404 |
 //! | is renamed, and another one takes its name | as before, and never a byte of the other one |
-//! | is removed | 404 within a second; what is being sent comes whole |
+//! | is removed | 404 when it is looked up again; what is being sent comes whole |
 //! | is removed, and made anew | 404: it is another one |
-//! | may not be entered any more, and then may again | 403 within a second, and then as before |
+//! | may not be entered any more, and then may again | 403 when it is looked up again, and then as before |
 
 use std::fs;
 use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
+use std::process::Command;
 use std::time::{Duration, Instant};
 
 use crate::client::Client;
 use crate::privilege::{NO_OTHER_USER, unprivileged};
-use crate::server::{Server, skip, temporary};
+use crate::server::{Server, command, skip, temporary};
+
+/// How long a file is believed here.
+const CHECK: &str = "100ms";
 
 /// An answer asked for so long after a change shows it.
-const STALE_MAX: Duration = Duration::from_secs(1);
+const STALE_MAX: Duration = Duration::from_millis(100);
 
 /// Larger than what the kernel holds of a connection that is not read from.
 const LARGE: usize = 24 * 1024 * 1024;
@@ -43,6 +47,10 @@ fn site() -> (tempfile::TempDir, PathBuf) {
     let root = dir.path().join("above/root");
     make(&root, "ours");
     (dir, root)
+}
+
+fn serve(mut command: Command, root: &Path) -> Server {
+    Server::spawn(command.args(["--listen", "127.0.0.1:0", "--cache-check", CHECK]).arg(root))
 }
 
 /// Begins to read the large file.
@@ -70,7 +78,7 @@ fn check_ours(server: &Server) {
     }
 }
 
-/// Within a second `target` is answered with `status`, and meanwhile with what was.
+/// In time `target` is answered with `status`, and meanwhile with what was.
 #[track_caller]
 fn check_becomes(server: &Server, target: &str, status: u16) {
     let start = Instant::now();
@@ -96,7 +104,7 @@ fn until_looked_up_again() {
 fn a_renamed_root_goes_on_and_what_takes_its_name_is_not_served() {
     for is_above in [false, true] {
         let (dir, root) = site();
-        let server = Server::directory(&root);
+        let server = serve(command(), &root);
         check_ours(&server);
         assert_eq!(server.connect().get("/absolute").expect("an answer").text(), "ours sub/b.txt");
         let mut slow = begin(&server);
@@ -121,7 +129,7 @@ fn a_renamed_root_goes_on_and_what_takes_its_name_is_not_served() {
 #[test]
 fn a_removed_root_has_nothing_and_one_made_anew_is_another() {
     let (dir, root) = site();
-    let mut server = Server::directory(&root);
+    let mut server = serve(command(), &root);
     check_ours(&server);
     let mut slow = begin(&server);
     fs::remove_dir_all(dir.path().join("above")).expect("it is ours");
@@ -141,12 +149,12 @@ fn a_removed_root_has_nothing_and_one_made_anew_is_another() {
 
 #[test]
 fn a_root_that_may_not_be_entered_is_403_until_it_may() {
-    let Some(mut command) = unprivileged() else {
+    let Some(unprivileged) = unprivileged() else {
         return skip("a_root_that_may_not_be_entered_is_403_until_it_may", NO_OTHER_USER);
     };
     let (_dir, root) = site();
     let mode = |mode| fs::set_permissions(&root, PermissionsExt::from_mode(mode)).expect("it is ours");
-    let server = Server::spawn(command.args(["--listen", "127.0.0.1:0"]).arg(&root));
+    let server = serve(unprivileged, &root);
     check_ours(&server);
     let mut slow = begin(&server);
     mode(0o000);
