@@ -19,10 +19,11 @@ use crate::deadlines::Patience;
 use crate::failure::Failure;
 use crate::files::Keeping;
 use crate::head::{Field, Status};
+use crate::manual::Page;
 use crate::mime;
 use crate::privilege::Named;
 use crate::sandbox::Sandbox;
-use crate::typed::{Typed, command};
+use crate::typed::{self, Typed};
 
 /// What tared is asked to do.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -147,20 +148,25 @@ const COMPUTED_OF_FILES: [&str; 4] = ["Accept-Ranges", "Content-Range", "ETag", 
 /// errors too, of status 0, whose text is for standard output: see [`Stop`].
 pub fn settings(args: impl IntoIterator<Item = OsString>) -> Result<Settings, Stop> {
     let args: Vec<OsString> = args.into_iter().collect();
-    let matches = command().try_get_matches_from(&args).map_err(|error| match error.kind() {
-        ErrorKind::DisplayHelp | ErrorKind::DisplayVersion => Stop::Text(error.to_string()),
+    let matches = typed::helpful().try_get_matches_from(&args).map_err(|error| match error.kind() {
+        ErrorKind::DisplayHelp | ErrorKind::DisplayVersion => {
+            Stop::Text(error.render().ansi().to_string().into_bytes())
+        }
         ErrorKind::InvalidUtf8 => Stop::Failure(no_text(&args)),
         _ => Stop::Failure(Failure::usage(first_sentence(&error.to_string()))),
     })?;
     let typed = Typed::from_arg_matches(&matches).map_err(|error| Failure::usage(error.to_string()))?;
+    if let Some(text) = &typed.generate {
+        return Err(Stop::Text(Page::parse(text)?.text(typed::command())));
+    }
     Ok(interpret(typed, &matches)?)
 }
 
 /// Why there is nothing to serve.
 #[derive(Debug)]
 pub enum Stop {
-    /// Somebody asked for this text.
-    Text(String),
+    /// Somebody asked for this text; its styles are for a terminal.
+    Text(Vec<u8>),
     /// Something is wrong.
     Failure(Failure),
 }

@@ -7,6 +7,7 @@
 //!
 //! # Start
 //! - `typed`: what can be typed
+//! - `manual`: what is said besides, in help and on a manual page; completions
 //! - [`cli`]: what was typed → what it means
 //! - [`workers`]: one loop, or several that share nothing but the address
 //! - [`open`]: what is to be served → the site, opened
@@ -99,6 +100,7 @@ pub mod framing;
 pub mod head;
 pub mod inherited;
 pub mod listener;
+mod manual;
 pub mod mime;
 pub mod open;
 pub mod outbox;

@@ -11,6 +11,7 @@ mod files;
 mod fixed;
 mod fixtures;
 mod freshness;
+mod generated;
 mod heads;
 mod inherited;
 mod interop;
