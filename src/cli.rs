@@ -15,6 +15,7 @@ use clap::parser::ValueSource;
 use clap::{ArgMatches, FromArgMatches};
 
 use crate::address::Address;
+use crate::check::Check;
 use crate::deadlines::Patience;
 use crate::failure::Failure;
 use crate::files::Keeping;
@@ -159,6 +160,9 @@ pub fn settings(args: impl IntoIterator<Item = OsString>) -> Result<Settings, St
     if let Some(text) = &typed.generate {
         return Err(Stop::Text(Page::parse(text)?.text(typed::command())));
     }
+    if let Some(url) = &typed.check {
+        return Err(Stop::Check(Check::parse(url)?));
+    }
     Ok(interpret(typed, &matches)?)
 }
 
@@ -167,6 +171,8 @@ pub fn settings(args: impl IntoIterator<Item = OsString>) -> Result<Settings, St
 pub enum Stop {
     /// Somebody asked for this text; its styles are for a terminal.
     Text(Vec<u8>),
+    /// Somebody asks how another server does.
+    Check(Check),
     /// Something is wrong.
     Failure(Failure),
 }

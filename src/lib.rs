@@ -19,6 +19,7 @@
 //! - [`sandbox`]: nothing but the site is read, and nothing written
 //! - [`ready`]: telling that connections are accepted
 //! - [`signals`]: which of them end it
+//! - [`check`]: asking a server whether it answers
 //! - [`failure`]: one sentence and an exit status
 //!
 //! # The path of one request
@@ -89,6 +90,7 @@ pub mod beneath;
 pub mod bind;
 pub mod board;
 pub mod budget;
+pub mod check;
 pub mod cli;
 pub mod clock;
 pub mod conn;

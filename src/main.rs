@@ -18,6 +18,9 @@ fn main() -> ExitCode {
             let _ = anstream::stdout().write_all(&text);
             return ExitCode::SUCCESS;
         }
+        Err(cli::Stop::Check(check)) => {
+            return check.ask().map_or_else(|failure| fail(&failure), |()| ExitCode::SUCCESS);
+        }
         Err(cli::Stop::Failure(failure)) => return fail(&failure),
     };
     if let Some(cap) = backlog_cap(settings.backlog) {

@@ -50,7 +50,7 @@ const SECTIONS: [Section; 4] = [
         title: "Exit status",
         entries: &[
             ("0", "It ended in order."),
-            ("1", "The system refused, or it ended at once."),
+            ("1", "The system refused, it ended at once, or --check found no good answer."),
             ("2", "The command line is wrong."),
         ],
     },

@@ -218,6 +218,11 @@ pub(crate) struct Typed {
     /// Print the manual page, or completions for a shell: man, bash, zsh or fish
     #[arg(long, value_name = "WHAT", help_heading = "Other")]
     pub(crate) generate: Option<String>,
+
+    /// Ask http://HOST:PORT/PATH or unix:/PATH once and serve nothing: status 0
+    /// if the answer is 2xx or 3xx, else 1, within 3 s; for health checks
+    #[arg(long, value_name = "URL", help_heading = "Other", value_hint = ValueHint::Url)]
+    pub(crate) check: Option<String>,
 }
 
 /// The command, as it is generated from.

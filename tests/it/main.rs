@@ -4,6 +4,7 @@ mod allocations;
 mod arrivals;
 mod bench;
 mod bounded;
+mod check;
 mod client;
 mod command_line;
 mod conditions;
