@@ -15,6 +15,7 @@ use clap::parser::ValueSource;
 use clap::{ArgMatches, FromArgMatches};
 
 use crate::address::Address;
+use crate::check::Check;
 use crate::deadlines::Patience;
 use crate::entry;
 use crate::failure::Failure;
@@ -22,13 +23,14 @@ use crate::files::{Keeping, Rules};
 use crate::head::{Field, Status};
 use crate::log::Logging;
 use crate::log_file::Place;
+use crate::manual;
 use crate::mime::{Types, is_media_type, is_token};
 use crate::pages::Page;
 use crate::policy::{Expires, Glob, Policy};
 use crate::privilege::Named;
 use crate::proxies::Proxies;
 use crate::sandbox::Sandbox;
-use crate::typed::{Typed, command};
+use crate::typed::{self, Typed};
 
 /// What tared is asked to do.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -161,20 +163,30 @@ const COMPUTED_OF_FILES: [&str; 4] = ["Accept-Ranges", "Content-Range", "ETag", 
 /// errors too, of status 0, whose text is for standard output: see [`Stop`].
 pub fn settings(args: impl IntoIterator<Item = OsString>) -> Result<Settings, Stop> {
     let args: Vec<OsString> = args.into_iter().collect();
-    let matches = command().try_get_matches_from(&args).map_err(|error| match error.kind() {
-        ErrorKind::DisplayHelp | ErrorKind::DisplayVersion => Stop::Text(error.to_string()),
+    let matches = typed::helpful().try_get_matches_from(&args).map_err(|error| match error.kind() {
+        ErrorKind::DisplayHelp | ErrorKind::DisplayVersion => {
+            Stop::Text(error.render().ansi().to_string().into_bytes())
+        }
         ErrorKind::InvalidUtf8 => Stop::Failure(no_text(&args)),
         _ => Stop::Failure(Failure::usage(first_sentence(&error.to_string()))),
     })?;
     let typed = Typed::from_arg_matches(&matches).map_err(|error| Failure::usage(error.to_string()))?;
+    if let Some(text) = &typed.generate {
+        return Err(Stop::Text(manual::Page::parse(text)?.text(typed::command())));
+    }
+    if let Some(url) = &typed.check {
+        return Err(Stop::Check(Check::parse(url)?));
+    }
     Ok(interpret(typed, &matches)?)
 }
 
 /// Why there is nothing to serve.
 #[derive(Debug)]
 pub enum Stop {
-    /// Somebody asked for this text.
-    Text(String),
+    /// Somebody asked for this text; its styles are for a terminal.
+    Text(Vec<u8>),
+    /// Somebody asks how another server does.
+    Check(Check),
     /// Something is wrong.
     Failure(Failure),
 }

@@ -7,6 +7,7 @@
 //!
 //! # Start
 //! - `typed`: what can be typed
+//! - `manual`: what is said besides, in help and on a manual page; completions
 //! - [`cli`]: what was typed → what it means
 //! - [`workers`]: one loop, or several that share nothing but the address
 //! - [`open`]: what is to be served → the site, opened
@@ -19,6 +20,7 @@
 //! - [`pid_file`]: the number of this process, in a file
 //! - [`ready`]: telling that connections are accepted
 //! - [`signals`]: which of them end it
+//! - [`check`]: asking a server whether it answers
 //! - [`failure`]: one sentence and an exit status
 //!
 //! # The path of one request
@@ -104,6 +106,7 @@ pub mod beneath;
 pub mod bind;
 pub mod board;
 pub mod budget;
+pub mod check;
 pub mod cli;
 pub mod clock;
 pub mod coding;
@@ -121,6 +124,7 @@ pub mod listener;
 pub mod listing;
 pub mod log;
 pub mod log_file;
+mod manual;
 pub mod mime;
 pub mod open;
 pub mod outbox;

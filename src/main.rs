@@ -15,8 +15,11 @@ fn main() -> ExitCode {
         Ok(settings) => settings,
         Err(cli::Stop::Text(text)) => {
             // A reader that has seen enough may be gone.
-            let _ = io::stdout().write_all(text.as_bytes());
+            let _ = anstream::stdout().write_all(&text);
             return ExitCode::SUCCESS;
+        }
+        Err(cli::Stop::Check(check)) => {
+            return check.ask().map_or_else(|failure| fail(&failure), |()| ExitCode::SUCCESS);
         }
         Err(cli::Stop::Failure(failure)) => return fail(&failure),
     };

@@ -3,38 +3,19 @@
 use std::ffi::OsString;
 use std::path::PathBuf;
 
-use clap::builder::FalseyValueParser;
+use clap::builder::{FalseyValueParser, StyledStr, ValueHint};
 use clap::{Arg, ArgAction, Args, Command};
+
+use crate::manual;
 
 const ABOUT: &str =
     "A minimal raw-socket static file server, and the zero-overhead baseline target of a benchmark";
-
-const AFTER_HELP: &str = "\
-Sockets that systemd hands down (LISTEN_FDS) are served besides what --listen
-names, or in place of its default.
-
-Every option also reads the environment variable shown with it; what is typed
-wins. A variable gives a repeatable option several values, one a line.
-
-Prints a line for each address to standard output when it accepts connections.
-SIGTERM, SIGINT, SIGQUIT, and SIGHUP of its terminal: finishes the responses in
-flight (see --grace), reports on standard error and ends; a second one ends at
-once. SIGUSR1: reports. SIGHUP with --log FILE: opens FILE anew, and does not
-end it. Exit status: 0 ended in order, 1 the system refused or
-ended at once, 2 the command line is wrong.
-
-Examples:
-  tared public/                  serve a directory on 127.0.0.1:8080
-  tared --listen :8080 public/   on every address, IPv4 and IPv6
-  tared --listen unix:/run/tared.sock public/   for a proxy on this machine
-  tared --fixed                  an empty 200 for every request
-  tared --fixed --body 'Hi\\n'    a small body; --size 1m for a larger one";
 
 /// The options, as text: [`crate::cli`] says what it means.
 #[derive(Args, Debug)]
 pub(crate) struct Typed {
     /// Directory to serve [default: the current one]
-    #[arg(value_name = "DIR")]
+    #[arg(value_name = "DIR", value_hint = ValueHint::DirPath)]
     pub(crate) dir: Option<PathBuf>,
 
     /// Answer every request with one precomputed response
@@ -75,6 +56,7 @@ pub(crate) struct Typed {
 
     /// Field of the files that GLOB matches, by name or, with a slash in it, by
     /// path; repeatable, the last match wins
+    ///
     /// [env: TARED_HEADER_FOR=, one a line]
     #[arg(long, num_args = 2, value_names = ["GLOB", "NAME: VALUE"], help_heading = "Responses")]
     pub(crate) header_for: Vec<String>,
@@ -294,9 +276,18 @@ pub(crate) struct Typed {
     /// The same to this open descriptor, which is closed then
     #[arg(long, env = "TARED_READY_FD", value_name = "N", help_heading = "Process")]
     pub(crate) ready_fd: Option<String>,
+
+    /// Print the manual page, or completions for a shell: man, bash, zsh or fish
+    #[arg(long, value_name = "WHAT", help_heading = "Other")]
+    pub(crate) generate: Option<String>,
+
+    /// Ask http://HOST:PORT/PATH or unix:/PATH once and serve nothing: status 0
+    /// if the answer is 2xx or 3xx, else 1, within 3 s; for health checks
+    #[arg(long, value_name = "URL", help_heading = "Other", value_hint = ValueHint::Url)]
+    pub(crate) check: Option<String>,
 }
 
-/// The command.
+/// The command, as it is generated from.
 pub(crate) fn command() -> Command {
     // Ours, since clap's own would stand before all groups.
     let other = |name: &'static str, short: char, action: ArgAction, help: &'static str| {
@@ -304,13 +295,30 @@ pub(crate) fn command() -> Command {
     };
     let command = Command::new("tared").disable_help_flag(true).disable_version_flag(true);
     Typed::augment_args(command)
-        .arg(other("help", 'h', ArgAction::Help, "Print help"))
+        .arg(other("help", 'h', ArgAction::Help, "Print help; -h is a summary"))
         .arg(other("version", 'V', ArgAction::Version, "Print version"))
-        .mut_args(|arg| arg.hide_env_values(true))
         .version(env!("CARGO_PKG_VERSION"))
         // Behind the arguments, which bring along what is written above them.
         .about(ABOUT)
-        .after_help(AFTER_HELP)
-        .override_usage("tared [OPTIONS] [DIR]\n       tared --fixed [OPTIONS]")
-        .term_width(80)
+}
+
+/// The command, as it is typed and helps: `-h` is a summary, `--help` says the variables, too.
+pub(crate) fn helpful() -> Command {
+    let command = command().override_usage(manual::usage()).term_width(80);
+    let (behind_help, behind_summary) = (manual::behind_help(&command), manual::behind_summary(&command));
+    // What clap would write behind the text, on lines of its own and in both of them.
+    let with_values = |arg: &Arg, text: Option<&StyledStr>| {
+        let values = arg.get_default_values().iter().filter(|_| arg.get_action().takes_values());
+        let values: String = values.map(|value| format!(" [default: {}]", value.display())).collect();
+        format!("{}{values}", text.cloned().unwrap_or_default())
+    };
+    command.after_help(behind_summary).after_long_help(behind_help).mut_args(|arg| {
+        let summary = with_values(&arg, arg.get_help());
+        let mut full = with_values(&arg, arg.get_long_help().or(arg.get_help()));
+        if let Some(variable) = arg.get_env() {
+            full += &format!(" [env: {}]", variable.display());
+        }
+        let takes_values = arg.get_action().takes_values();
+        arg.help(summary).long_help(full).hide_default_value(takes_values).hide_env(true)
+    })
 }

@@ -390,6 +390,16 @@ fn help_fits_80_columns_and_names_every_option_with_its_variable() {
             "real-ip",
             "index",
             "header",
+            "header-for",
+            "cache-control",
+            "expires",
+            "cors",
+            "mime",
+            "default-type",
+            "error-page",
+            "spa",
+            "list",
+            "precompressed",
             "backlog",
             "body",
             "size",
@@ -414,7 +424,8 @@ fn help_fits_80_columns_and_names_every_option_with_its_variable() {
         for name in names.into_iter().chain(measuring).chain(limits) {
             assert!(help.contains(&format!("--{name}")), "--{name} is not in {help}");
             let variable = format!("TARED_{}", name.to_uppercase().replace('-', "_"));
-            assert!(help.contains(&variable), "{variable} is not in {help}");
+            // The summary has no room for them.
+            assert_eq!(help.contains(&variable), arg == "--help", "{variable} in {help}");
         }
         for part in ["DIR", "--help", "--version", "127.0.0.1:8080", "index.html", "4096", "200", "text/html"]
         {
