@@ -26,6 +26,7 @@ mod listing;
 mod log;
 mod meter;
 mod methods;
+mod nginx_conf;
 mod pages;
 mod persistence;
 mod pid_file;
