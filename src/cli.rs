@@ -16,6 +16,7 @@ use clap::{ArgMatches, FromArgMatches};
 
 use crate::address::Address;
 use crate::check::Check;
+use crate::compress::Compression;
 use crate::deadlines::Patience;
 use crate::entry;
 use crate::failure::Failure;
@@ -174,6 +175,24 @@ pub fn settings(args: impl IntoIterator<Item = OsString>) -> Result<Settings, St
     if let Some(text) = &typed.generate {
         return Err(Stop::Text(manual::Page::parse(text)?.text(typed::command())));
     }
+    if let Some(dir) = typed.compress {
+        let command = typed::command();
+        let others =
+            command.get_arguments().map(clap::Arg::get_id).filter(|id| *id != "compress" && *id != "quiet");
+        let is_typed = |id: &&clap::Id| matches.value_source(id.as_str()) == Some(ValueSource::CommandLine);
+        if let Some(other) = others.filter(|id| matches.try_contains_id(id.as_str()).is_ok()).find(is_typed) {
+            let name = if other == "dir" {
+                "DIR".to_owned()
+            } else {
+                format!("--{}", other.as_str().replace('_', "-"))
+            };
+            return Err(Stop::Failure(Failure::usage(format!(
+                "{name} does not go with --compress '{}', which serves nothing (leave out one of the two)",
+                dir.display()
+            ))));
+        }
+        return Err(Stop::Compress(Compression { dir, is_quiet: typed.quiet }));
+    }
     if let Some(url) = &typed.check {
         return Err(Stop::Check(Check::parse(url)?));
     }
@@ -185,6 +204,8 @@ pub fn settings(args: impl IntoIterator<Item = OsString>) -> Result<Settings, St
 pub enum Stop {
     /// Somebody asked for this text; its styles are for a terminal.
     Text(Vec<u8>),
+    /// Something is to be compressed.
+    Compress(Compression),
     /// Somebody asks how another server does.
     Check(Check),
     /// Something is wrong.

@@ -20,6 +20,7 @@
 //! - [`pid_file`]: the number of this process, in a file
 //! - [`ready`]: telling that connections are accepted
 //! - [`signals`]: which of them end it
+//! - [`compress`]: files → siblings with a content coding, beforehand
 //! - [`check`]: asking a server whether it answers
 //! - [`failure`]: one sentence and an exit status
 //!
@@ -110,6 +111,7 @@ pub mod check;
 pub mod cli;
 pub mod clock;
 pub mod coding;
+pub mod compress;
 pub mod conn;
 pub mod deadlines;
 pub mod directory;

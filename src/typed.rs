@@ -281,6 +281,11 @@ pub(crate) struct Typed {
     #[arg(long, value_name = "WHAT", help_heading = "Other")]
     pub(crate) generate: Option<String>,
 
+    /// Write NAME.zst, .br and .gz beside the files of DIR and serve nothing: what is
+    /// up to date stays, what would not be smaller is left out; for --precompressed
+    #[arg(long, value_name = "DIR", help_heading = "Other", value_hint = ValueHint::DirPath)]
+    pub(crate) compress: Option<PathBuf>,
+
     /// Ask http://HOST:PORT/PATH or unix:/PATH once and serve nothing: status 0
     /// if the answer is 2xx or 3xx, else 1, within 3 s; for health checks
     #[arg(long, value_name = "URL", help_heading = "Other", value_hint = ValueHint::Url)]

@@ -8,6 +8,7 @@ mod check;
 mod client;
 mod clocks;
 mod command_line;
+mod compress;
 mod conditions;
 mod faults;
 mod files;

@@ -1,0 +1,329 @@
+//! Files → their siblings with a content coding, written once instead of compressed for each request.
+
+use std::ffi::OsString;
+use std::fmt::Write as _;
+use std::fs::{self, File, FileTimes, Metadata, OpenOptions};
+use std::io::{self, Read, Write};
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread;
+
+use bytesize::ByteSize;
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+use walkdir::{DirEntry, WalkDir};
+
+use crate::coding::Coding;
+use crate::failure::{Failure, cause, one_line};
+use crate::mime::Types;
+
+/// Bytes from which on brotli is asked for less: at its highest quality it takes two seconds for each.
+const BROTLI_BEST_MAX: u64 = 8 * 1024 * 1024;
+
+/// What is to be compressed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Compression {
+    /// The directory.
+    pub dir: PathBuf,
+    /// Whether only what goes wrong is said.
+    pub is_quiet: bool,
+}
+
+/// What became of one sibling.
+#[derive(Debug)]
+enum Outcome {
+    /// It was written.
+    Written { before: u64, after: u64 },
+    /// It is not older than its file.
+    UpToDate,
+    /// It would not be smaller; one that was outdated is gone.
+    NotSmaller,
+    /// It could not be written, in a sentence.
+    Failed(String),
+    /// A signal came before it was done.
+    Stopped,
+}
+
+/// What became of all siblings with one coding.
+#[derive(Clone, Copy, Debug, Default)]
+struct Sum {
+    written: u64,
+    before: u64,
+    after: u64,
+    up_to_date: u64,
+    not_smaller: u64,
+    failed: u64,
+}
+
+impl Compression {
+    /// Writes what is missing or outdated; returns what was done, in lines.
+    ///
+    /// # Errors
+    /// A sentence if the directory cannot be read, a sibling could not be written (each was told on standard
+    /// error by then), or a signal ended it.
+    pub fn run(&self) -> Result<String, Failure> {
+        let is_stopped = Arc::new(AtomicBool::new(false));
+        for signal in [SIGINT, SIGTERM, SIGHUP] {
+            signal_hook::flag::register(signal, Arc::clone(&is_stopped))
+                .map_err(|error| Failure::refused(format!("cannot handle signals: {}", cause(&error))))?;
+        }
+        let (files, troubles) = self.files()?;
+        let bar = ProgressBar::with_draw_target(
+            None,
+            match self.is_quiet {
+                true => ProgressDrawTarget::hidden(),
+                // Of itself it draws on terminals only.
+                false => ProgressDrawTarget::stderr(),
+            },
+        );
+        bar.set_length(files.len() as u64 * Coding::ALL.len() as u64);
+        if let Ok(style) = ProgressStyle::with_template("{bar:30} {pos}/{len} {elapsed} {wide_msg}") {
+            bar.set_style(style);
+        }
+        let say = |sentence: &str| {
+            // If nobody reads it, the status still tells.
+            bar.suspend(|| _ = writeln!(io::stderr(), "tared: {}", one_line(sentence)));
+        };
+        troubles.iter().for_each(|sentence| say(sentence));
+
+        let sums = Mutex::new([Sum::default(); Coding::ALL.len()]);
+        let tasks = files.iter().flat_map(|file| Coding::ALL.map(|coding| (file, coding)));
+        let tasks = Mutex::new(tasks);
+        let work = || {
+            loop {
+                let next = tasks.lock().unwrap_or_else(PoisonError::into_inner).next();
+                let Some((file, coding)) = next.filter(|_| !is_stopped.load(Ordering::Relaxed)) else {
+                    return;
+                };
+                bar.set_message(one_line(&file.display().to_string()));
+                let outcome = compress(file, coding, &is_stopped).unwrap_or_else(|error| {
+                    Outcome::Failed(format!("cannot compress '{}': {}", file.display(), cause(&error)))
+                });
+                bar.inc(1);
+                if let Outcome::Failed(sentence) = &outcome {
+                    say(sentence);
+                }
+                sums.lock().unwrap_or_else(PoisonError::into_inner)[coding as usize].add(&outcome);
+            }
+        };
+        let count = thread::available_parallelism().map_or(1, |count| count.get());
+        thread::scope(|scope| (0..count).for_each(|_| _ = scope.spawn(work)));
+        bar.finish_and_clear();
+
+        let sums = sums.into_inner().unwrap_or_else(PoisonError::into_inner);
+        let failed = troubles.len() as u64 + sums.iter().map(|sum| sum.failed).sum::<u64>();
+        if is_stopped.load(Ordering::Relaxed) {
+            return Err(Failure::refused(
+                "stopped by a signal (what is written already is skipped the next time)",
+            ));
+        }
+        if failed > 0 {
+            return Err(Failure::refused(format!("{failed} of the siblings are missing (see above)")));
+        }
+        Ok(if self.is_quiet { String::new() } else { summary(files.len(), &sums) })
+    }
+
+    /// The files that are worth it, and a sentence for each place where could not be looked.
+    fn files(&self) -> Result<(Vec<PathBuf>, Vec<String>), Failure> {
+        let refuse = |error: &io::Error| {
+            let dir = self.dir.display();
+            Failure::refused(format!(
+                "cannot compress what is in '{dir}': {} (name a directory)",
+                cause(error)
+            ))
+        };
+        fs::read_dir(&self.dir).map_err(|error| refuse(&error))?;
+        let is_shown =
+            |entry: &DirEntry| entry.depth() == 0 || !entry.file_name().as_bytes().starts_with(b".");
+        let (mut files, mut troubles) = (Vec::new(), Vec::new());
+        for entry in WalkDir::new(&self.dir).sort_by_file_name().into_iter().filter_entry(is_shown) {
+            match entry {
+                Ok(entry) if entry.file_type().is_file() && is_worth_it(entry.file_name().as_bytes()) => {
+                    files.push(entry.into_path());
+                }
+                Ok(_) => {}
+                Err(error) => troubles.push(format!("cannot look there: {error}")),
+            }
+        }
+        Ok((files, troubles))
+    }
+}
+
+impl Sum {
+    fn add(&mut self, outcome: &Outcome) {
+        match outcome {
+            Outcome::Written { before, after } => {
+                self.written += 1;
+                self.before += before;
+                self.after += after;
+            }
+            Outcome::UpToDate => self.up_to_date += 1,
+            Outcome::NotSmaller => self.not_smaller += 1,
+            Outcome::Failed(_) => self.failed += 1,
+            Outcome::Stopped => {}
+        }
+    }
+}
+
+fn summary(files: usize, sums: &[Sum; Coding::ALL.len()]) -> String {
+    let mut lines =
+        format!("{files} {} of a type that can be compressed\n", if files == 1 { "file" } else { "files" });
+    for (coding, sum) in Coding::ALL.into_iter().zip(sums) {
+        let Sum { written, up_to_date, not_smaller, .. } = sum;
+        let [before, after] =
+            [sum.before, sum.after].map(|bytes| ByteSize(bytes).display().iec().to_string());
+        let sizes = if *written > 0 { format!(" ({before} to {after})") } else { String::new() };
+        // Writing to a String never fails.
+        let _ = writeln!(
+            lines,
+            "{:<4}  {written} written{sizes}, {up_to_date} up to date, {not_smaller} would not be smaller",
+            coding.name()
+        );
+    }
+    lines
+}
+
+/// Whether a file called `name` is no sibling itself, and of a type that has something to be left out.
+fn is_worth_it(name: &[u8]) -> bool {
+    !Coding::ALL.iter().any(|coding| name.ends_with(coding.suffix().as_bytes()))
+        && is_compressible(&Types::default().of(name))
+}
+
+/// Whether content of this type is not compressed as it is.
+fn is_compressible(content_type: &str) -> bool {
+    let essence = content_type.split(';').next().unwrap_or_default().trim_ascii();
+    let known = [
+        "application/javascript",
+        "application/json",
+        "application/rtf",
+        "application/sql",
+        "application/toml",
+        "application/vnd.ms-fontobject",
+        "application/wasm",
+        "application/x-javascript",
+        "application/x-ndjson",
+        "application/x-sh",
+        "application/x-tar",
+        "application/xml",
+        "font/otf",
+        "font/ttf",
+        "image/bmp",
+        "image/vnd.microsoft.icon",
+        "image/x-icon",
+    ];
+    essence.starts_with("text/")
+        || essence.ends_with("+json")
+        || essence.ends_with("+xml")
+        || known.contains(&essence)
+}
+
+/// Makes the sibling of `path` with `coding`, unless there is one that is not older. It gets its name when it is
+/// whole, with the time and the permissions of its file.
+fn compress(path: &Path, coding: Coding, is_stopped: &AtomicBool) -> io::Result<Outcome> {
+    let sibling =
+        PathBuf::from([path.as_os_str(), coding.suffix().as_ref()].into_iter().collect::<OsString>());
+    let file = OpenOptions::new().read(true).custom_flags(libc::O_NOFOLLOW | libc::O_NONBLOCK).open(path)?;
+    let metadata = file.metadata()?;
+    let earlier = fs::symlink_metadata(&sibling).ok();
+    if earlier.as_ref().is_some_and(|earlier| earlier.is_file() && modified(earlier) >= modified(&metadata)) {
+        return Ok(Outcome::UpToDate);
+    }
+    let parent = path.parent().unwrap_or(Path::new("."));
+    let mut beside = tempfile::Builder::new().prefix(".tared-").tempfile_in(parent)?;
+    let mut from = Until { file: &file, is_stopped };
+    match encode(coding, &mut from, beside.as_file_mut(), metadata.len()) {
+        Err(_) if is_stopped.load(Ordering::Relaxed) => return Ok(Outcome::Stopped),
+        encoded => encoded?,
+    }
+    if identity(&file.metadata()?) != identity(&metadata) {
+        let path = path.display();
+        return Ok(Outcome::Failed(format!("'{path}' changed while it was compressed (run it again)")));
+    }
+    let (before, after) = (metadata.len(), beside.as_file().metadata()?.len());
+    if after >= before {
+        if earlier.is_some_and(|earlier| earlier.is_file()) {
+            fs::remove_file(&sibling)?;
+        }
+        return Ok(Outcome::NotSmaller);
+    }
+    beside.as_file().set_permissions(metadata.permissions())?;
+    beside.as_file().set_times(FileTimes::new().set_modified(metadata.modified()?))?;
+    beside.persist(&sibling)?;
+    Ok(Outcome::Written { before, after })
+}
+
+/// Writes what is read, with `coding`, of which `len` bytes are expected.
+fn encode(coding: Coding, from: &mut impl Read, to: &mut File, len: u64) -> io::Result<()> {
+    match coding {
+        Coding::Zstd => zstd::stream::copy_encode(from, to, 19),
+        Coding::Brotli => {
+            let quality = if len > BROTLI_BEST_MAX { 9 } else { 11 };
+            let params = brotli::enc::BrotliEncoderParams { quality, lgwin: 22, ..Default::default() };
+            let params = brotli::enc::BrotliEncoderParams { size_hint: len as usize, ..params };
+            brotli::BrotliCompress(from, to, &params).map(drop)
+        }
+        Coding::Gzip => {
+            let mut encoder = flate2::write::GzEncoder::new(to, flate2::Compression::best());
+            io::copy(from, &mut encoder)?;
+            encoder.finish().map(drop)
+        }
+    }
+}
+
+/// A file that is read until somebody says stop.
+struct Until<'f> {
+    file: &'f File,
+    is_stopped: &'f AtomicBool,
+}
+
+impl Read for Until<'_> {
+    fn read(&mut self, bytes: &mut [u8]) -> io::Result<usize> {
+        match self.is_stopped.load(Ordering::Relaxed) {
+            true => Err(io::ErrorKind::ConnectionAborted.into()),
+            false => self.file.read(bytes),
+        }
+    }
+}
+
+fn modified(metadata: &Metadata) -> (i64, i64) {
+    (metadata.mtime(), metadata.mtime_nsec())
+}
+
+/// What tells one state of a file from another.
+fn identity(metadata: &Metadata) -> (u64, (i64, i64), (i64, i64)) {
+    (metadata.len(), modified(metadata), (metadata.ctime(), metadata.ctime_nsec()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_worth_it() {
+        for (name, is_so) in [
+            ("index.html", true),
+            ("app.js", true),
+            ("a.css", true),
+            ("data.json", true),
+            ("feed.rss", true),
+            ("logo.svg", true),
+            ("add.wasm", true),
+            ("site.webmanifest", true),
+            ("font.ttf", true),
+            ("font.woff2", false),
+            ("photo.jpg", false),
+            ("pixel.png", false),
+            ("film.mp4", false),
+            ("archive.zip", false),
+            ("app.js.gz", false),
+            ("app.js.br", false),
+            ("app.js.zst", false),
+            ("none", false),
+        ] {
+            assert_eq!(is_worth_it(name.as_bytes()), is_so, "{name}");
+        }
+    }
+}
