@@ -14,7 +14,7 @@ use std::iter::{Chain, Rev};
 use std::mem::MaybeUninit;
 use std::os::fd::AsFd;
 use std::os::unix::fs::MetadataExt;
-use std::rc::Rc;
+use std::rc::{Rc, Weak};
 use std::time::{Duration, Instant};
 
 use rustix::fs::{AtFlags, FileType, RawDir, StatxFlags, statx};
@@ -22,7 +22,7 @@ use rustix::fs::{AtFlags, FileType, RawDir, StatxFlags, statx};
 use crate::beneath::Root;
 use crate::clock::Clock;
 use crate::files::{self, Keeping};
-use crate::head::{Body, Field};
+use crate::head::{Body, Field, Response};
 use crate::listing::{Entry, Format, Page, Wish};
 use crate::plan::{ETag, Validators};
 use crate::policy::Policy;
@@ -45,8 +45,11 @@ const LISTING_BYTES_MAX: usize = 32 * 1024 * 1024;
 /// Bytes of all listings that are kept.
 const KEPT_BYTES_MAX: u64 = 64 * 1024 * 1024;
 
-/// A listing is kept for at least so many times as long as it took to make, so that listings take no more than
-/// this part of the loop.
+/// Bytes of all listings that there are, kept or on their way to somebody; beyond that no other is made.
+const ALIVE_BYTES_MAX: u64 = 2 * KEPT_BYTES_MAX;
+
+/// A listing is kept for at least so many times as long as it took to make, so that no more than this part of
+/// the loop goes to any one of them.
 const KEPT_BY_COST: u32 = 20;
 
 /// What becomes of asking for a listing.
@@ -117,6 +120,9 @@ pub struct Directories {
     policy: Policy,
     keeping: Keeping,
     kept: HashMap<Name, Kept>,
+    /// Those that somebody may still be reading, with their bytes.
+    alive: Vec<(Weak<Response>, u64)>,
+    alive_bytes_max: u64,
     making: Option<Making>,
     swept: Instant,
 }
@@ -124,7 +130,15 @@ pub struct Directories {
 impl Directories {
     /// Listings with the fields of `policy`, kept as files are.
     pub fn new(policy: Policy, keeping: Keeping, now: Instant) -> Self {
-        Self { policy, keeping, kept: HashMap::new(), making: None, swept: now }
+        Self {
+            policy,
+            keeping,
+            kept: HashMap::new(),
+            alive: Vec::new(),
+            alive_bytes_max: ALIVE_BYTES_MAX,
+            making: None,
+            swept: now,
+        }
     }
 
     /// The listing of the directory `path` beneath `root`, which is empty or ends in a slash.
@@ -145,9 +159,11 @@ impl Directories {
             kept.used = now;
             return Found::Listing(Rc::clone(&kept.representation));
         }
+        let is_full = self.making.is_none() && self.alive_bytes() > self.alive_bytes_max;
         let making = match &mut self.making {
             Some(making) if making.turn == now => return Found::NotYet,
             Some(making) => making,
+            None if is_full => return Found::Refused(Refusal::Overloaded),
             None => {
                 let place = if path.is_empty() { b"." } else { path };
                 match root.file(place, &mut tally.calls) {
@@ -212,6 +228,8 @@ impl Directories {
         let etag = ETag { opaque: format!("{:016x}", made.hasher.finish()), is_weak: false };
         let validators = Validators { etag, modified: None, is_date_strong: false };
         let representation = Rc::new(Representation::new(&fields, validators, None, Body::Bytes(made.out)));
+        self.alive.retain(|(listing, _)| listing.strong_count() > 0);
+        self.alive.push((Rc::downgrade(&representation.whole), representation.len()));
         let holds =
             (now - made.began).saturating_mul(KEPT_BY_COST).max(self.keeping.check.unwrap_or_default());
         let kept = Kept { representation: Rc::clone(&representation), since: made.began, holds, used: now };
@@ -221,6 +239,10 @@ impl Directories {
             oldest.map(|name| self.kept.remove(&name));
         }
         representation
+    }
+
+    fn alive_bytes(&self) -> u64 {
+        self.alive.iter().filter(|(listing, _)| listing.strong_count() > 0).map(|(_, bytes)| bytes).sum()
     }
 
     fn kept_bytes(&self) -> u64 {
@@ -354,4 +376,83 @@ fn look(
     tally.calls.count(Call::Statx);
     let found = behind.metadata().ok()?;
     (found.is_file() || found.is_dir()).then(|| entry(found.is_dir(), found.size(), found.mtime()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::listing::Key;
+
+    const WISH: Wish = Wish { key: Key::Name, is_descending: false, format: Format::Json };
+
+    /// Asks in one turn after the other until it is there, or refused.
+    fn listing(directories: &mut Directories, root: &Root, clock: &mut Clock, wish: Wish) -> Found {
+        for _ in 0..1000 {
+            clock.tick();
+            match directories.listing(root, b"", wish, clock, &mut Tally::default()) {
+                Found::NotYet => {}
+                found => return found,
+            }
+        }
+        panic!("it is never there");
+    }
+
+    fn site(names: usize) -> (tempfile::TempDir, Root, Clock) {
+        let tree = tempfile::tempdir().unwrap();
+        (0..names).for_each(|at| std::fs::write(tree.path().join(format!("{at:05}")), "").unwrap());
+        let root = Root::open(tree.path()).unwrap();
+        (tree, root, Clock::start())
+    }
+
+    /// Whoever reads slowly holds a listing that is long outdated: all of them together are bounded.
+    #[test]
+    fn listings_that_are_still_being_read_are_bounded() {
+        let (_tree, root, mut clock) = site(100);
+        let keeping = Keeping { check: Some(Duration::ZERO), ..Keeping::default() };
+        let mut directories = Directories::new(Policy::default(), keeping, clock.now());
+        directories.alive_bytes_max = 50_000;
+        let mut read = Vec::new();
+        let refused = (0..100).find_map(|_| {
+            directories.kept.clear();
+            match listing(&mut directories, &root, &mut clock, WISH) {
+                Found::Listing(found) => read.push(Rc::clone(&found.whole)),
+                Found::Refused(refusal) => return Some(refusal),
+                Found::NotYet => {}
+            }
+            None
+        });
+        assert_eq!(refused, Some(Refusal::Overloaded));
+        let bytes: u64 = read.iter().map(|listing| listing.body().len()).sum();
+        assert!((50_000..70_000).contains(&bytes), "{bytes} bytes in {} listings", read.len());
+        read.clear();
+        assert!(matches!(listing(&mut directories, &root, &mut clock, WISH), Found::Listing(_)));
+    }
+
+    #[test]
+    fn what_is_kept_is_bounded_and_the_least_used_goes_first() {
+        let (_tree, root, mut clock) = site(3);
+        let keeping = Keeping { entries_max: 2, check: None, ..Keeping::default() };
+        let mut directories = Directories::new(Policy::default(), keeping, clock.now());
+        let wishes = [Key::Name, Key::Size, Key::Time].map(|key| Wish { key, ..WISH });
+        for wish in [wishes[0], wishes[1], wishes[0], wishes[2]] {
+            assert!(matches!(listing(&mut directories, &root, &mut clock, wish), Found::Listing(_)));
+        }
+        let is_kept = wishes.map(|wish| directories.kept.contains_key(&(Box::from(&b""[..]), wish)));
+        assert_eq!(is_kept, [true, false, true]);
+    }
+
+    /// A listing for which nobody waits is not gone on with.
+    #[test]
+    fn what_nobody_waits_for_is_dropped() {
+        let (_tree, root, mut clock) = site(3);
+        let mut directories = Directories::new(Policy::default(), Keeping::default(), clock.now());
+        clock.tick();
+        let found = directories.listing(&root, b"", WISH, &clock, &mut Tally::default());
+        assert!(matches!(found, Found::NotYet) && directories.making.is_some());
+        directories.sweep(clock.now());
+        assert!(directories.making.is_some(), "somebody asked in this turn");
+        clock.tick();
+        directories.sweep(clock.now());
+        assert!(directories.making.is_none());
+    }
 }
