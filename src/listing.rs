@@ -149,23 +149,33 @@ struct Row<'r> {
 }
 
 const STYLE: &str = "\
-:root{color-scheme:light dark;--line:#8883;--soft:#667;--link:#0b57d0;--mark:#8881}\
-@media(prefers-color-scheme:dark){:root{--soft:#9ab;--link:#8ab4f8}}\
-body{font:1rem/1.5 system-ui,sans-serif;max-width:56rem;margin:0 auto;padding:1rem}\
-h1{font-size:1.25rem;font-weight:600;margin:.5rem;overflow-wrap:anywhere}\
+:root{color-scheme:light dark;--paper:#fff;--ink:#1f2328;--soft:#59636e;--line:#8883;--link:#0b57d0;--mark:#8881}\
+@media(prefers-color-scheme:dark){:root{--paper:#16181c;--ink:#e6e6e3;--soft:#a0a6b0;--link:#8ab4f8}}\
+body{font:1rem/1.5 system-ui,sans-serif;max-width:56rem;margin:0 auto;padding:1rem;background:var(--paper);color:var(--ink)}\
+h1{font-size:1.25rem;font-weight:600;margin:.5rem 0;overflow-wrap:anywhere}\
 a{color:var(--link);text-decoration:none}\
 a:hover{text-decoration:underline}\
 a:focus-visible{outline:2px solid;outline-offset:-2px;border-radius:4px}\
+nav a{display:inline-block;padding:.375rem .25rem;min-width:1rem}\
+nav a:first-child{padding-left:.5rem;min-width:.75rem}\
+a[aria-current]{color:inherit}\
+bdi{white-space:pre-wrap}\
 table{width:100%;border-collapse:collapse}\
-th{text-align:left;border-bottom:1px solid var(--soft);font-weight:600}\
-th a{display:block;padding:.5rem;color:inherit}\
+th{padding:0;text-align:left;border-bottom:1px solid var(--line);font-size:.875rem;font-weight:400}\
+th a{display:block;padding:.625rem .5rem;color:var(--soft)}\
+th[aria-sort] a{color:inherit;font-weight:600}\
 td{border-bottom:1px solid var(--line);padding:.5rem;color:var(--soft)}\
 td:first-child{padding:0}\
-td a{display:block;padding:.5rem;overflow-wrap:anywhere}\
+td a{display:block;padding:.5rem .5rem .5rem 2.125rem;overflow-wrap:anywhere}\
+td a::before{content:'';display:inline-block;width:.75rem;height:.9375rem;margin:0 .75rem 0 -1.5rem;vertical-align:-.125rem;\
+background:var(--soft);opacity:.5;clip-path:polygon(0 0,60% 0,100% 32%,100% 100%,0 100%)}\
+td a[href$='/']::before{width:1rem;height:.8125rem;margin:0 .625rem 0 -1.625rem;vertical-align:-.0625rem;\
+background:var(--link);opacity:.8;clip-path:polygon(0 0,40% 0,52% 20%,100% 20%,100% 100%,0 100%)}\
+td a[rel]::before{clip-path:polygon(50% 0,100% 55%,65% 55%,65% 100%,35% 100%,35% 55%,0 55%)}\
 tr:hover td{background:var(--mark)}\
-td+td,th+th{width:1%;text-align:right;white-space:nowrap;font-variant-numeric:tabular-nums}\
+td+td,th+th{width:1%;padding-left:1rem;text-align:right;white-space:nowrap;font-variant-numeric:tabular-nums}\
 footer{color:var(--soft);margin:.75rem .5rem;font-size:.875rem}\
-@media(max-width:36rem){body{padding:.25rem}td+td+td,th+th+th{white-space:normal}}";
+@media(max-width:36rem){body{padding:.25rem}td+td,th+th{padding-left:0;font-size:.875rem}td+td+td,th+th+th{width:5.5rem;white-space:normal}}";
 
 impl Page {
     /// A listing as it is wished for.
@@ -188,7 +198,6 @@ impl Page {
         let names: Vec<&[u8]> = path.split(|&byte| byte == b'/').filter(|name| !name.is_empty()).collect();
         crumb(&mut page, names.len(), "/");
         for (at, name) in names.iter().enumerate() {
-            page.push(' ');
             crumb(&mut page, names.len() - 1 - at, &format!("<bdi>{}</bdi>/", text(name)));
         }
         let _ = write!(page, "</nav></h1>\n<table aria-label=\"Names in /{title}\">\n<thead><tr>");
@@ -415,7 +424,7 @@ mod tests {
         let page = listing(b"x/y/", &entries, "sort=size&order=desc");
         for part in [
             "<title>/x/y/</title>",
-            "<a href=\"../../\">/</a> <a href=\"../\"><bdi>x</bdi>/</a> <a href=\"./\" aria-current=\"page\"><bdi>y</bdi>/</a>",
+            "<a href=\"../../\">/</a><a href=\"../\"><bdi>x</bdi>/</a><a href=\"./\" aria-current=\"page\"><bdi>y</bdi>/</a>",
             "<th scope=\"col\"><a href=\"?sort=name&amp;order=asc\">Name</a>",
             "<th scope=\"col\" aria-sort=\"descending\"><a href=\"?sort=size&amp;order=asc\">Size ",
             "<a href=\"../\" rel=\"up\">../</a>",

@@ -99,6 +99,7 @@ STATICO = Tool("statico", crate("statico", "0.21.1", "--features", "monoio"), "-
 SIEGE = Tool("siege", debian("siege"), "-V", r"^SIEGE (\S+)")
 HTTPERF = Tool("httperf", debian("httperf"), "--version", r"^httperf: httperf-(\S+)")
 H2LOAD = Tool("h2load", debian("nghttp2-client"), "--version", r"nghttp2/(\S+)")
+CHROMIUM = Tool("chromium", debian("chromium"), "--version", r"^Chromium (\S+)")
 HAPROXY = Tool("haproxy", debian("haproxy"), "-v", r"^HAProxy version (\S+)")
 SLOWHTTPTEST = Tool("slowhttptest", debian("slowhttptest"), "-h", r"version (\S+)")
 NODE = Tool("node", debian("nodejs"), "--version", r"^v(\S+)")
