@@ -17,6 +17,7 @@
 //! - [`socket_file`]: a unix socket's name in the file system
 //! - [`privilege`]: giving up root
 //! - [`sandbox`]: nothing but the site is read, and nothing written
+//! - [`reach`]: the addresses that reach it, and the browser
 //! - [`ready`]: telling that connections are accepted
 //! - [`signals`]: which of them end it
 //! - [`check`]: asking a server whether it answers
@@ -111,6 +112,7 @@ pub mod plan;
 pub mod pool;
 pub mod privilege;
 pub mod range;
+pub mod reach;
 pub mod ready;
 pub mod refusal;
 pub mod report;

@@ -9,6 +9,7 @@ mod client;
 mod command_line;
 mod conditions;
 mod files;
+mod first_minute;
 mod fixed;
 mod fixtures;
 mod freshness;
