@@ -22,6 +22,7 @@ mod lifecycle;
 mod listening;
 mod meter;
 mod methods;
+mod packaging;
 mod persistence;
 mod pipelining;
 mod privilege;
