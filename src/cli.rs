@@ -42,6 +42,8 @@ pub struct Settings {
     pub addresses_are_default: bool,
     /// Permissions of unix sockets; without one, what the umask leaves.
     pub unix_mode: Option<u32>,
+    /// Whether a browser is sent there.
+    pub open: bool,
     /// Pending connections asked of the kernel.
     pub backlog: u32,
     /// Loops; 0 is one per core.
@@ -300,10 +302,16 @@ fn interpret(typed: Typed, matches: &ArgMatches) -> Result<Settings, Failure> {
             "--unix-mode '{mode}' does not go without a unix socket (add --listen unix:/PATH)"
         )));
     }
+    if let (true, Some(user)) = (typed.open, &typed.user) {
+        return Err(Failure::usage(format!(
+            "--user '{user}' does not go with --open, whose browser would be root's (leave out one of the two)"
+        )));
+    }
     Ok(Settings {
         addresses,
         addresses_are_default: matches.value_source("listen") == Some(ValueSource::DefaultValue),
         unix_mode,
+        open: typed.open,
         backlog: backlog(&typed.backlog)?,
         workers: workers(&typed.workers)?,
         pin: typed.pin,

@@ -18,6 +18,7 @@
 //! - [`privilege`]: giving up root
 //! - [`sandbox`]: nothing but the site is read, and nothing written
 //! - [`pid_file`]: the number of this process, in a file
+//! - [`reach`]: the addresses that reach it, and the browser
 //! - [`ready`]: telling that connections are accepted
 //! - [`signals`]: which of them end it
 //! - [`compress`]: files → siblings with a content coding, beforehand
@@ -139,6 +140,7 @@ pub mod pool;
 pub mod privilege;
 pub mod proxies;
 pub mod range;
+pub mod reach;
 pub mod ready;
 pub mod refusal;
 pub mod report;

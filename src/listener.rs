@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 use mio::net::{TcpListener, TcpStream};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use socket2::Socket;
+use socket2::{SockRef, Socket};
 
 use crate::log::{Log, Peer};
 use crate::output;
@@ -84,6 +84,11 @@ impl Listener {
     /// Its address, if it is no unix socket.
     pub fn address(&self) -> Option<SocketAddr> {
         self.socket.local_addr().ok()
+    }
+
+    /// Whether it is of IPv6 and takes no IPv4 besides.
+    pub fn is_v6_only(&self) -> bool {
+        SockRef::from(&self.socket).only_v6().unwrap_or(false)
     }
 
     /// The socket, to be registered.

@@ -1,7 +1,7 @@
 //! Telling that connections are accepted: a line for each place for people, and one in all for scripts.
 
 use std::fs::{self, File};
-use std::io::{self, Write};
+use std::io::{self, IsTerminal, Write};
 use std::net::SocketAddr;
 use std::os::fd::RawFd;
 use std::path::{Path, PathBuf};
@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use serde::Serialize;
 
 use crate::cli::Serve;
-use crate::failure::{Failure, cause};
+use crate::failure::{Failure, cause, one_line};
 use crate::output;
 use crate::sys;
 
@@ -20,6 +20,8 @@ pub struct Ready<'r> {
     pub summary: &'r str,
     /// Where it listens, for people.
     pub names: &'r [String],
+    /// The URLs that reach those of these places that are every address.
+    pub urls: &'r [String],
     /// The first of these places that is an address, with the real port.
     pub address: Option<SocketAddr>,
     /// What is served.
@@ -73,8 +75,12 @@ impl Heralds {
     pub fn tell(self, ready: &Ready<'_>) -> Result<(), Failure> {
         let version = env!("CARGO_PKG_VERSION");
         let line = |name| format!("tared {version} {} on {name}\n", ready.summary);
-        let lines: String = ready.names.iter().map(line).collect();
+        let mut lines: String = ready.names.iter().map(line).collect();
+        ready.urls.iter().for_each(|url| lines += &format!("  {url}\n"));
         let mut stdout = io::stdout().lock();
+        if stdout.is_terminal() {
+            lines += &hint(ready.serve).unwrap_or_default();
+        }
         // All lines at once. Nobody may be reading them; serving does not depend on it.
         let _ = stdout.write_all(lines.as_bytes()).and_then(|()| stdout.flush());
         drop(stdout);
@@ -108,6 +114,16 @@ impl Heralds {
         }
         Ok(())
     }
+}
+
+/// What a person is told who would click and find nothing.
+fn hint(serve: &Serve) -> Option<String> {
+    let Serve::Directory(directory) = serve else { return None };
+    let is_there = |name: &String| directory.path.join(name).exists();
+    let names = &directory.rules.index_names;
+    let first = names.first().filter(|_| !directory.is_listed && !names.iter().any(is_there))?;
+    let hint = format!("  there is no {first}, so / is not found: --list shows what there is");
+    Some(one_line(&hint) + "\n")
 }
 
 fn unwritable(path: &Path, error: &io::Error) -> Failure {

@@ -90,6 +90,10 @@ pub(crate) struct Typed {
     #[arg(long, env = "TARED_UNIX_MODE", value_name = "MODE", help_heading = "Listening")]
     pub(crate) unix_mode: Option<String>,
 
+    /// Open it in a browser
+    #[arg(long, env = "TARED_OPEN", value_parser = FalseyValueParser::new(), help_heading = "Listening")]
+    pub(crate) open: bool,
+
     /// Pending connections asked of the kernel
     #[arg(long, env = "TARED_BACKLOG", value_name = "N", default_value = "4096", help_heading = "Listening")]
     pub(crate) backlog: String,

@@ -30,6 +30,7 @@ use crate::open;
 use crate::pid_file::PidFile;
 use crate::pool::RETURNED_MIN;
 use crate::privilege::{self, Identity, Named};
+use crate::reach;
 use crate::ready::Ready;
 use crate::report::Snapshot;
 use crate::reporter::Reporter;
@@ -103,6 +104,12 @@ pub fn serve(
         )));
     }
 
+    // Before there are privileges to give up, which the browser needs for a sandbox of its own.
+    if settings.open {
+        reach::open_browser(&of_workers[0]);
+    }
+    let urls: Vec<String> = of_workers[0].iter().flat_map(reach::urls).collect();
+
     // Before there is another thread: each would have to give up for itself.
     if let Some(user) = &user {
         user.assume()?;
@@ -116,7 +123,7 @@ pub fn serve(
     let first = of_workers.remove(0);
     let names: Vec<String> = first.iter().map(|listener| listener.name().to_owned()).collect();
     let address = first.iter().find_map(Listener::address);
-    let ready = Ready { summary: &summary, names: &names, address, serve: &settings.serve };
+    let ready = Ready { summary: &summary, names: &names, urls: &urls, address, serve: &settings.serve };
     let reporter = Reporter::start(settings)?;
     let crew = Arc::new(Crew { board: Board::new(count), reporter, count, is_over: AtomicBool::new(false) });
     let budget = settings.max_requests.map(Budget::new);

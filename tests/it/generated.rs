@@ -13,7 +13,7 @@ fn generated(what: &str) -> String {
 }
 
 /// Whether `program` can be started here.
-fn is_there(program: &str) -> bool {
+pub(crate) fn is_there(program: &str) -> bool {
     let status =
         Command::new("sh").args(["-c", &format!("command -v {program}")]).stdout(Stdio::null()).status();
     status.is_ok_and(|status| status.success())
