@@ -157,7 +157,7 @@ class Page:
         """Of JavaScript, once its promise is kept."""
         answer = self.call("Runtime.evaluate", expression=expression, returnByValue=True, awaitPromise=True)
         if details := answer.get("exceptionDetails"):
-            raise Unseen(f"{expression}: {details.get('exception', {}).get('description', details['text'])}")
+            raise Unseen(f"{expression}: {described(details)}")
         return answer["result"].get("value")
 
     def click(self, element: str) -> None:
@@ -204,5 +204,9 @@ class Page:
                 for said in self.events("Runtime.consoleAPICalled")
                 if said["type"] in ("error", "assert")
             ),
-            *(thrown["exceptionDetails"]["text"] for thrown in self.events("Runtime.exceptionThrown")),
+            *(described(thrown["exceptionDetails"]) for thrown in self.events("Runtime.exceptionThrown")),
         ]
+
+
+def described(exception: dict) -> str:
+    return exception.get("exception", {}).get("description", exception["text"])
