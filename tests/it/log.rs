@@ -723,6 +723,8 @@ fn a_turn_is_one_write() {
     let of_memory = ["brk", "mmap", "munmap", "mremap"];
     let names: Vec<&str> = calls
         .iter()
+        // Where its connection was registered after a read, the event of that finds nothing.
+        .filter(|call| !call.contains("= -1 EAGAIN"))
         .map(|call| trace::name(call))
         .skip_while(|&name| name != "recvfrom")
         .filter(|name| !name.starts_with("epoll_") && !of_memory.contains(name))
