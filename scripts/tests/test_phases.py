@@ -121,3 +121,8 @@ class Slowness(unittest.TestCase):
         before = dataclasses.replace(FINE, p99_ms=6.0)
         during = dataclasses.replace(FINE, p99_ms=59.0)
         self.assertEqual(slowness.broken([self.round(before=before, during=during)]), [])
+
+    def test_of_several_rounds_the_median_counts(self):
+        bad = self.round(during=dataclasses.replace(FINE, p99_ms=500.0))
+        self.assertEqual(slowness.broken([bad, self.round(), self.round()]), [])
+        self.assertEqual(len(slowness.broken([bad, bad, self.round()])), 1)
