@@ -41,17 +41,17 @@ impl Coding {
     }
 }
 
-/// The form of `found` that a client with `fields` gets, and whether a range of it is given. `found` is the
-/// one without a coding, and has others.
+/// The form of `found` that a client with `fields`, a Range among them or not, gets, and whether a range of it
+/// is given. `found` is the one without a coding, and has others.
 ///
 /// What is wanted most comes first; of several the shortest. Without a coding a file comes to those who want
 /// that more than any coding there is, who want none of these, or who ask for a range: bytes are counted in
 /// what everybody sees. But whoever goes on with a coded form (If-Range) gets the rest of that.
-pub fn select(found: &Rc<Representation>, fields: Fields<'_>) -> (Rc<Representation>, bool) {
+pub fn select(found: &Rc<Representation>, fields: Fields<'_>, has_range: bool) -> (Rc<Representation>, bool) {
     let wishes = Wishes::of(fields);
     let acceptable = found.coded().iter().map(|(coding, form)| (wishes.weight(*coding), form));
     let acceptable = acceptable.filter(|(weight, _)| *weight > 0);
-    if fields.has("range") {
+    if has_range {
         let goes_on = |form: &&Rc<Representation>| plan::continues(fields, &form.validators);
         if let Some(form) = acceptable.clone().map(|(_, form)| form).find(goes_on) {
             return (Rc::clone(form), true);
@@ -125,7 +125,8 @@ mod tests {
     /// Which form it is, and whether with a range.
     fn selected(found: &Rc<Representation>, fields: &str) -> (String, bool) {
         let head = format!("GET / HTTP/1.1\r\nHost: a\r\n{fields}\r\n");
-        let (form, is_ranged) = select(found, Fields::of_head(head.as_bytes()));
+        let fields = Fields::of_head(head.as_bytes());
+        let (form, is_ranged) = select(found, fields, fields.has("range"));
         (form.validators.etag.opaque.clone(), is_ranged)
     }
 

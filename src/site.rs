@@ -166,7 +166,6 @@ impl Site {
     }
 
     /// GET or HEAD, with conditions or a range, of what was found or of another form of it.
-    #[cold]
     fn conditional(
         &mut self,
         request: &Request<'_>,
@@ -176,8 +175,12 @@ impl Site {
         tally: &mut Tally,
     ) -> Result<Answer, Refusal> {
         let fields = Fields::of_head(head);
+        let has_range = request.is_conditional && fields.has("range");
         let (found, is_ranged) =
-            if found.coded().is_empty() { (found, true) } else { coding::select(&found, fields) };
+            if found.coded().is_empty() { (found, true) } else { coding::select(&found, fields, has_range) };
+        if !request.is_conditional {
+            return Ok(Answer::Whole(Rc::clone(&found.whole)));
+        }
         let is_get = is_ranged && request.method == Method::Get;
         Ok(Answer::Whole(match plan::decide(fields, is_get, &found.validators, found.len(), clock.year()) {
             Plan::Whole => Rc::clone(&found.whole),

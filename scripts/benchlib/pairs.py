@@ -138,13 +138,6 @@ def pairs(scratch: pathlib.Path) -> list[Pair]:
             on("--precompressed", path=HELLO.name, fields=("Accept-Encoding: gzip",)),
         ),
         Pair("--precompressed", "a file with siblings, asked for plainly", Asked(path=CODED), on("--precompressed", path=CODED)),
-        Pair(
-            "--compress",
-            "a file that is shorter compressed, for gzip",
-            Asked(path=CODED, fields=("Accept-Encoding: gzip",)),
-            on("--compress", path=CODED, fields=("Accept-Encoding: gzip",)),
-            "Content-Encoding: gzip",
-        ),
         *logs,
         Pair("all at once", f"{plain}; {' '.join(EVERYTHING)}, logged as combined", named,
              on(*EVERYTHING, "--log", str(scratch / "all"), "--log-format", "combined"),

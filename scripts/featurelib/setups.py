@@ -100,7 +100,6 @@ TARED: Setups = {
     "gzip": options("--precompressed"),
     "br": options("--precompressed"),
     "zstd": options("--precompressed"),
-    "compression": options("--compress"),
     "error-page": options("--error-page", "404=/404.html"),
     "spa": options("--spa"),
     "header": options("--header", OWN),
