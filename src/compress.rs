@@ -1,5 +1,6 @@
 //! Files → their siblings with a content coding, written once instead of compressed for each request.
 
+use std::cmp::Reverse;
 use std::ffi::OsString;
 use std::fmt::Write as _;
 use std::fs::{self, File, FileTimes, Metadata, OpenOptions};
@@ -148,7 +149,7 @@ impl Compression {
         for entry in WalkDir::new(&self.dir).sort_by_file_name().into_iter().filter_entry(is_shown) {
             match entry {
                 Ok(entry) if entry.file_type().is_file() && is_worth_it(entry.file_name().as_bytes()) => {
-                    files.push(entry.into_path());
+                    files.push((entry.metadata().map_or(0, |metadata| metadata.len()), entry.into_path()));
                 }
                 Ok(_) => {}
                 Err(error) => {
@@ -158,7 +159,9 @@ impl Compression {
                 }
             }
         }
-        Ok((files, troubles))
+        // The largest first, so that none of them is begun when all else is done.
+        files.sort_by_key(|(len, _)| Reverse(*len));
+        Ok((files.into_iter().map(|(_, path)| path).collect(), troubles))
     }
 }
 
