@@ -1,11 +1,12 @@
 //! Files → their siblings with a content coding, written once instead of compressed for each request.
 
+use std::cmp::Reverse;
 use std::ffi::OsString;
 use std::fmt::Write as _;
 use std::fs::{self, File, FileTimes, Metadata, OpenOptions};
 use std::io::{self, Read, Write};
 use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt, fchown};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -13,12 +14,12 @@ use std::thread;
 
 use bytesize::ByteSize;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
-use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use walkdir::{DirEntry, WalkDir};
 
 use crate::coding::Coding;
 use crate::failure::{Failure, cause, one_line};
 use crate::mime::Types;
+use crate::signals;
 
 /// Bytes from which on brotli is asked for less: at its highest quality it takes two seconds for each.
 const BROTLI_BEST_MAX: u64 = 8 * 1024 * 1024;
@@ -59,17 +60,18 @@ struct Sum {
 }
 
 impl Compression {
-    /// Writes what is missing or outdated; returns what was done, in lines.
+    /// Writes what is missing or outdated; says on standard output what was done, and on standard error
+    /// what went wrong.
     ///
     /// # Errors
-    /// A sentence if the directory cannot be read, a sibling could not be written (each was told on standard
-    /// error by then), or a signal ended it.
-    pub fn run(&self) -> Result<String, Failure> {
+    /// A sentence if the directory cannot be read, a sibling could not be written (each was told by then), or
+    /// a signal ended it.
+    pub fn run(&self) -> Result<(), Failure> {
         let is_stopped = Arc::new(AtomicBool::new(false));
-        for signal in [SIGINT, SIGTERM, SIGHUP] {
-            signal_hook::flag::register(signal, Arc::clone(&is_stopped))
-                .map_err(|error| Failure::refused(format!("cannot handle signals: {}", cause(&error))))?;
-        }
+        let register = |signal: &i32| signal_hook::flag::register(*signal, Arc::clone(&is_stopped)).map(drop);
+        signals::ending(false)
+            .and_then(|ending| ending.iter().try_for_each(register))
+            .map_err(|error| Failure::refused(format!("cannot handle signals: {}", cause(&error))))?;
         let (files, troubles) = self.files()?;
         let bar = ProgressBar::with_draw_target(
             None,
@@ -114,16 +116,21 @@ impl Compression {
         bar.finish_and_clear();
 
         let sums = sums.into_inner().unwrap_or_else(PoisonError::into_inner);
-        let failed = troubles.len() as u64 + sums.iter().map(|sum| sum.failed).sum::<u64>();
+        if !self.is_quiet {
+            // What was done is done, whether somebody reads it or not.
+            let _ = io::stdout().write_all(summary(files.len(), &sums).as_bytes());
+        }
         if is_stopped.load(Ordering::Relaxed) {
             return Err(Failure::refused(
                 "stopped by a signal (what is written already is skipped the next time)",
             ));
         }
-        if failed > 0 {
-            return Err(Failure::refused(format!("{failed} of the siblings are missing (see above)")));
+        match (troubles.len(), sums.iter().map(|sum| sum.failed).sum::<u64>()) {
+            (0, 0) => Ok(()),
+            (troubles, failed) => Err(Failure::refused(format!(
+                "not everything is compressed: {failed} failed, {troubles} could not be looked at (see above)"
+            ))),
         }
-        Ok(if self.is_quiet { String::new() } else { summary(files.len(), &sums) })
     }
 
     /// The files that are worth it, and a sentence for each place where could not be looked.
@@ -142,13 +149,19 @@ impl Compression {
         for entry in WalkDir::new(&self.dir).sort_by_file_name().into_iter().filter_entry(is_shown) {
             match entry {
                 Ok(entry) if entry.file_type().is_file() && is_worth_it(entry.file_name().as_bytes()) => {
-                    files.push(entry.into_path());
+                    files.push((entry.metadata().map_or(0, |metadata| metadata.len()), entry.into_path()));
                 }
                 Ok(_) => {}
-                Err(error) => troubles.push(format!("cannot look there: {error}")),
+                Err(error) => {
+                    let path = error.path().unwrap_or(&self.dir).display().to_string();
+                    let error = error.into_io_error().unwrap_or_else(|| io::ErrorKind::Other.into());
+                    troubles.push(format!("cannot look at '{path}': {}", cause(&error)));
+                }
             }
         }
-        Ok((files, troubles))
+        // The largest first, so that none of them is begun when all else is done.
+        files.sort_by_key(|(len, _)| Reverse(*len));
+        Ok((files.into_iter().map(|(_, path)| path).collect(), troubles))
     }
 }
 
@@ -172,14 +185,15 @@ fn summary(files: usize, sums: &[Sum; Coding::ALL.len()]) -> String {
     let mut lines =
         format!("{files} {} of a type that can be compressed\n", if files == 1 { "file" } else { "files" });
     for (coding, sum) in Coding::ALL.into_iter().zip(sums) {
-        let Sum { written, up_to_date, not_smaller, .. } = sum;
+        let Sum { written, up_to_date, not_smaller, failed, .. } = sum;
         let [before, after] =
             [sum.before, sum.after].map(|bytes| ByteSize(bytes).display().iec().to_string());
         let sizes = if *written > 0 { format!(" ({before} to {after})") } else { String::new() };
+        let failed = if *failed > 0 { format!(", {failed} failed") } else { String::new() };
         // Writing to a String never fails.
         let _ = writeln!(
             lines,
-            "{:<4}  {written} written{sizes}, {up_to_date} up to date, {not_smaller} would not be smaller",
+            "{:<4}  {written} written{sizes}, {up_to_date} up to date, {not_smaller} would not be smaller{failed}",
             coding.name()
         );
     }
@@ -221,27 +235,36 @@ fn is_compressible(content_type: &str) -> bool {
 }
 
 /// Makes the sibling of `path` with `coding`, unless there is one that is not older. It gets its name when it is
-/// whole, with the time and the permissions of its file.
+/// whole, with the time, the permissions and, where that is allowed, the owner of its file.
 fn compress(path: &Path, coding: Coding, is_stopped: &AtomicBool) -> io::Result<Outcome> {
     let sibling =
         PathBuf::from([path.as_os_str(), coding.suffix().as_ref()].into_iter().collect::<OsString>());
     let file = OpenOptions::new().read(true).custom_flags(libc::O_NOFOLLOW | libc::O_NONBLOCK).open(path)?;
     let metadata = file.metadata()?;
+    let changed = || {
+        let path = path.display();
+        Ok(Outcome::Failed(format!("'{path}' changed while it was compressed (run it again)")))
+    };
+    if !metadata.is_file() {
+        return changed();
+    }
     let earlier = fs::symlink_metadata(&sibling).ok();
     if earlier.as_ref().is_some_and(|earlier| earlier.is_file() && modified(earlier) >= modified(&metadata)) {
         return Ok(Outcome::UpToDate);
     }
     let parent = path.parent().unwrap_or(Path::new("."));
     let mut beside = tempfile::Builder::new().prefix(".tared-").tempfile_in(parent)?;
-    let mut from = Until { file: &file, is_stopped };
-    match encode(coding, &mut from, beside.as_file_mut(), metadata.len()) {
-        Err(_) if is_stopped.load(Ordering::Relaxed) => return Ok(Outcome::Stopped),
-        encoded => encoded?,
+    // A file that grows all the time has an end, too.
+    let mut from = Until { file: &file, is_stopped }.take(metadata.len());
+    let encoded = encode(coding, &mut from, beside.as_file_mut(), metadata.len());
+    if encoded.is_err() && is_stopped.load(Ordering::Relaxed) {
+        return Ok(Outcome::Stopped);
     }
-    if identity(&file.metadata()?) != identity(&metadata) {
-        let path = path.display();
-        return Ok(Outcome::Failed(format!("'{path}' changed while it was compressed (run it again)")));
+    // By its name: another file may have taken it.
+    if identity(&fs::symlink_metadata(path)?) != identity(&metadata) {
+        return changed();
     }
+    encoded?;
     let (before, after) = (metadata.len(), beside.as_file().metadata()?.len());
     if after >= before {
         if earlier.is_some_and(|earlier| earlier.is_file()) {
@@ -249,16 +272,28 @@ fn compress(path: &Path, coding: Coding, is_stopped: &AtomicBool) -> io::Result<
         }
         return Ok(Outcome::NotSmaller);
     }
+    // Who is not root gives no file away; the group first, while it is ours.
+    let _ = fchown(beside.as_file(), None, Some(metadata.gid()));
+    let _ = fchown(beside.as_file(), Some(metadata.uid()), None);
     beside.as_file().set_permissions(metadata.permissions())?;
     beside.as_file().set_times(FileTimes::new().set_modified(metadata.modified()?))?;
+    // Else a crash could leave an empty sibling that looks up to date.
+    beside.as_file().sync_data()?;
     beside.persist(&sibling)?;
     Ok(Outcome::Written { before, after })
 }
 
-/// Writes what is read, with `coding`, of which `len` bytes are expected.
+/// Writes the `len` bytes that are read, with `coding`.
 fn encode(coding: Coding, from: &mut impl Read, to: &mut File, len: u64) -> io::Result<()> {
     match coding {
-        Coding::Zstd => zstd::stream::copy_encode(from, to, 19),
+        Coding::Zstd => {
+            let mut encoder = zstd::Encoder::new(to, 19)?;
+            // The header says it, so that whoever decodes keeps no larger window than that; of itself the level
+            // takes 8 MiB, which is also what RFC 9659 allows.
+            encoder.set_pledged_src_size(Some(len))?;
+            io::copy(from, &mut encoder)?;
+            encoder.finish().map(drop)
+        }
         Coding::Brotli => {
             let quality = if len > BROTLI_BEST_MAX { 9 } else { 11 };
             let params = brotli::enc::BrotliEncoderParams { quality, lgwin: 22, ..Default::default() };
@@ -292,9 +327,11 @@ fn modified(metadata: &Metadata) -> (i64, i64) {
     (metadata.mtime(), metadata.mtime_nsec())
 }
 
-/// What tells one state of a file from another.
-fn identity(metadata: &Metadata) -> (u64, (i64, i64), (i64, i64)) {
-    (metadata.len(), modified(metadata), (metadata.ctime(), metadata.ctime_nsec()))
+/// What tells one state of a file from another, and from other files.
+fn identity(metadata: &Metadata) -> [i64; 7] {
+    let ((mtime, mtime_nsec), len) = (modified(metadata), metadata.len() as i64);
+    let (dev, ino) = (metadata.dev() as i64, metadata.ino() as i64);
+    [dev, ino, len, mtime, mtime_nsec, metadata.ctime(), metadata.ctime_nsec()]
 }
 
 #[cfg(test)]

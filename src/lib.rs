@@ -112,6 +112,7 @@ pub mod check;
 pub mod cli;
 pub mod clock;
 pub mod coding;
+#[cfg_attr(not(feature = "compress"), path = "without_compress.rs")]
 pub mod compress;
 pub mod conn;
 pub mod deadlines;

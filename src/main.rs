@@ -19,14 +19,7 @@ fn main() -> ExitCode {
             return ExitCode::SUCCESS;
         }
         Err(cli::Stop::Compress(compression)) => {
-            return match compression.run() {
-                Ok(summary) => {
-                    // What was done is done, whether somebody reads it or not.
-                    let _ = io::stdout().write_all(summary.as_bytes());
-                    ExitCode::SUCCESS
-                }
-                Err(failure) => fail(&failure),
-            };
+            return compression.run().map_or_else(|failure| fail(&failure), |()| ExitCode::SUCCESS);
         }
         Err(cli::Stop::Check(check)) => {
             return check.ask().map_or_else(|failure| fail(&failure), |()| ExitCode::SUCCESS);

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant, SystemTime};
 
 use crate::command_line::{REFUSED, USAGE, check_refusal};
 use crate::privilege::{NO_OTHER_USER, unprivileged};
-use crate::server::{PATIENCE, Server, command, run, skip, temporary};
+use crate::server::{PATIENCE, QUIET, Server, command, run, skip, temporary};
 
 fn text(len: usize) -> Vec<u8> {
     b"It was the best of times, it was the worst of times.\n".iter().copied().cycle().take(len).collect()
@@ -183,12 +183,143 @@ fn what_goes_wrong_is_said_and_the_rest_is_done() {
     let Some(mut command) = unprivileged() else {
         return skip("what_goes_wrong_is_said_and_the_rest_is_done", NO_OTHER_USER);
     };
-    let output = run(command.arg("--compress").arg(tree.path()));
+    let output = run(command.env_remove(QUIET).arg("--compress").arg(tree.path()));
     let said = String::from_utf8(output.stderr).unwrap();
-    assert_eq!((output.status.code(), output.stdout.is_empty()), (Some(REFUSED), true), "{said}");
+    assert_eq!(output.status.code(), Some(REFUSED), "{said}");
+    let summary = String::from_utf8(output.stdout).unwrap();
+    assert!(summary.starts_with("2 files"), "{summary}");
+    for line in summary.lines().skip(1) {
+        assert!(line.contains(" 1 written (") && line.ends_with(", 1 failed"), "{line}");
+    }
     let closed = said.lines().filter(|line| line.contains("closed/a.txt': permission denied")).count();
     assert_eq!((closed, said.lines().count()), (3, 4), "{said}");
     assert!(SUFFIXES.iter().all(|suffix| sibling(&tree.path().join("b.txt"), suffix).exists()));
+}
+
+#[test]
+fn a_directory_that_cannot_be_read_is_said_and_the_rest_is_done() {
+    const NAME: &str = "a_directory_that_cannot_be_read_is_said_and_the_rest_is_done";
+    let tree = temporary();
+    let closed = tree.path().join("closed");
+    fs::create_dir(&closed).unwrap();
+    for path in [closed.join("a.txt"), tree.path().join("b.txt")] {
+        fs::write(path, text(4000)).unwrap();
+    }
+    fs::set_permissions(tree.path(), PermissionsExt::from_mode(0o777)).unwrap();
+    fs::set_permissions(&closed, PermissionsExt::from_mode(0o000)).unwrap();
+    let Some(mut command) = unprivileged() else {
+        return skip(NAME, NO_OTHER_USER);
+    };
+    let output = run(command.arg("--compress").arg(tree.path()));
+    fs::set_permissions(&closed, PermissionsExt::from_mode(0o755)).unwrap();
+    let said = String::from_utf8(output.stderr).unwrap();
+    let sentence = format!("tared: cannot look at '{}': permission denied", closed.display());
+    assert_eq!((output.status.code(), said.lines().next()), (Some(REFUSED), Some(&*sentence)), "{said}");
+    assert!(SUFFIXES.iter().all(|suffix| sibling(&tree.path().join("b.txt"), suffix).exists()));
+    assert_eq!(states(&closed).len(), 1);
+}
+
+/// Root's siblings are not for root alone.
+#[test]
+fn a_sibling_has_the_owner_of_its_file() {
+    let tree = temporary();
+    let path = tree.path().join("a.txt");
+    fs::write(&path, text(4000)).unwrap();
+    if let Err(error) = std::os::unix::fs::chown(&path, Some(65534), Some(65534)) {
+        return skip("a_sibling_has_the_owner_of_its_file", &format!("cannot give a file away: {error}"));
+    }
+    compress(tree.path());
+    for suffix in SUFFIXES {
+        let metadata = fs::metadata(sibling(&path, suffix)).unwrap();
+        assert_eq!((metadata.uid(), metadata.gid()), (65534, 65534));
+    }
+}
+
+/// How long a decoder must look back: RFC 8878 §3.1.1.1.2, for at most 8 MiB (RFC 9659) and no more than the
+/// file has.
+#[test]
+fn zstd_says_its_length_and_needs_no_large_window() {
+    let tree = temporary();
+    let path = tree.path().join("a.txt");
+    for len in [4000, 200_000, 9 << 20] {
+        fs::write(&path, text(len)).unwrap();
+        let status = run(command().arg("--compress").arg(tree.path())).status;
+        assert!(status.success());
+        let coded = fs::read(sibling(&path, ".zst")).unwrap();
+        assert_eq!(zstd::decompressed_size(&coded), Some(len as u64));
+        let mut decoder = zstd::Decoder::new(&*coded).unwrap();
+        decoder.window_log_max(23).unwrap();
+        let mut plain = Vec::new();
+        decoder.read_to_end(&mut plain).unwrap();
+        assert!(plain == text(len));
+        SUFFIXES.iter().for_each(|suffix| fs::remove_file(sibling(&path, suffix)).unwrap());
+    }
+}
+
+/// Runs it on a tree of `a.txt`, which `change` happens to while it is read, and `b.txt`; what it said.
+fn changed_meanwhile(tree: &Path, change: impl Fn(&Path)) -> String {
+    let path = tree.join("a.txt");
+    fs::write(tree.join("b.txt"), text(4000)).unwrap();
+    // Slow to compress, and so still being read.
+    let mut lines = String::new();
+    (0..20_000u32).for_each(|n| lines.push_str(&format!("{}\n", n.wrapping_mul(2_654_435_761))));
+    fs::write(&path, lines).unwrap();
+    let mut command = command();
+    let command = command.arg("--compress").arg(tree).stderr(Stdio::piped()).stdout(Stdio::null());
+    let child = command.spawn().unwrap();
+    let signal = |signal| rustix::process::kill_process(rustix::process::Pid::from_child(&child), signal);
+    let end = Instant::now() + PATIENCE;
+    while !states(tree).keys().any(|path| is_unfinished(path)) {
+        assert!(Instant::now() < end, "it has not begun");
+    }
+    signal(rustix::process::Signal::STOP).unwrap();
+    change(&path);
+    signal(rustix::process::Signal::CONT).unwrap();
+    let output = child.wait_with_output().unwrap();
+    let said = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(output.status.code(), Some(REFUSED), "{said}");
+    assert!(!states(tree).keys().any(|path| is_unfinished(path)), "{said}");
+    let b = tree.join("b.txt");
+    assert!(SUFFIXES.iter().all(|suffix| decoded(&sibling(&b, suffix)) == text(4000)), "{said}");
+    said
+}
+
+#[test]
+fn a_file_that_changes_meanwhile_is_left_out_and_said() {
+    let append = |path: &Path| {
+        File::options().append(true).open(path).unwrap().write_all(b"more").unwrap();
+    };
+    let truncate = |path: &Path| File::options().write(true).open(path).unwrap().set_len(1000).unwrap();
+    // With the time that the file had.
+    let replace = |path: &Path| {
+        let other = path.with_extension("other");
+        fs::write(&other, text(5000)).unwrap();
+        let time = fs::metadata(path).unwrap().modified().unwrap();
+        File::options().write(true).open(&other).unwrap().set_modified(time).unwrap();
+        fs::rename(&other, path).unwrap();
+    };
+    for change in [&append as &dyn Fn(&Path), &truncate, &replace] {
+        let tree = temporary();
+        let path = tree.path().join("a.txt");
+        let said = changed_meanwhile(tree.path(), change);
+        assert!(said.contains("a.txt' changed while it was compressed (run it again)"), "{said}");
+        for suffix in SUFFIXES.iter().filter(|suffix| sibling(&path, suffix).exists()) {
+            assert!(decoded(&sibling(&path, suffix)) == fs::read(&path).unwrap(), "{suffix}");
+        }
+    }
+}
+
+#[test]
+fn a_file_that_vanishes_meanwhile_has_no_siblings() {
+    let tree = temporary();
+    let said = changed_meanwhile(tree.path(), |path| fs::remove_file(path).unwrap());
+    assert_eq!(said.matches("a.txt': no such file or directory").count(), 3, "{said}");
+    assert_eq!(states(tree.path()).len(), 4, "b.txt and its siblings");
+}
+
+/// Whether a sibling of this name is being written.
+fn is_unfinished(path: &Path) -> bool {
+    path.file_name().unwrap().to_str().unwrap().starts_with(".tared-")
 }
 
 /// A signal ends it soon, and nothing is left behind that has no name of its own.
@@ -203,7 +334,6 @@ fn a_signal_leaves_nothing_unfinished() {
     }
     for signal in ["INT", "TERM"] {
         let mut child = command().arg("--compress").arg(tree.path()).stderr(Stdio::piped()).spawn().unwrap();
-        let is_unfinished = |path: &Path| path.file_name().unwrap().to_str().unwrap().starts_with(".tared-");
         let end = Instant::now() + PATIENCE;
         while !states(tree.path()).keys().any(|path| is_unfinished(path)) {
             assert!(

@@ -8,6 +8,7 @@ mod check;
 mod client;
 mod clocks;
 mod command_line;
+#[cfg_attr(not(feature = "compress"), path = "without_compress.rs")]
 mod compress;
 mod conditions;
 mod faults;
