@@ -258,6 +258,9 @@ fn a_warm_request_over_a_unix_socket_is_one_read_and_one_write() {
     }
     client.get("/end").expect("an answer");
     let calls = traced.calls_between("GET /begin", "GET /end");
+    // A unix socket tells that it is free to write whenever its client has read: where that comes before the
+    // next request it is an event of its own, at which there is nothing to read.
+    let calls: Vec<_> = calls.iter().filter(|call| !call.contains("= -1 EAGAIN")).collect();
     let count = |names: &[&str]| calls.iter().filter(|call| names.contains(&trace::name(call))).count();
     assert_eq!(count(&["recvfrom", "recv", "recvmsg", "read"]), REQUESTS);
     assert_eq!(count(&["sendto", "send", "sendmsg", "writev"]), REQUESTS + 1);
