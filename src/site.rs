@@ -175,7 +175,8 @@ impl Site {
         tally: &mut Tally,
     ) -> Result<Answer, Refusal> {
         let fields = Fields::of_head(head);
-        let has_range = request.is_conditional && fields.has("range");
+        // RFC 9110 §14.2: it is of no account in any other method.
+        let has_range = request.is_conditional && request.method == Method::Get && fields.has("range");
         let (found, is_ranged) =
             if found.coded().is_empty() { (found, true) } else { coding::select(&found, fields, has_range) };
         if !request.is_conditional {
