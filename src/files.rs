@@ -74,7 +74,8 @@ const SWEEP_EVERY: Duration = Duration::from_secs(60);
 /// Entries among them that hold a descriptor, since their files are read as they are sent. Arbitrary.
 const OPEN_MAX: usize = 64;
 
-/// Bytes of the largest file that is read instead of mapped: 1,000 of them are 64 MB at the most.
+/// Bytes of the largest file that is read instead of mapped: 1,000 of them are 64 MB at the most, and four
+/// times that if each has all of its siblings.
 /// Up to here a copy from our memory costs the kernel what a copy from the page cache does, and a
 /// file that is cut shorter in place cannot show zeros behind its new end.
 pub const READ_MAX: u64 = 64 * 1024;
@@ -158,6 +159,9 @@ struct Entry {
     used: Instant,
 }
 
+/// A sibling, opened.
+type Sibling = ((Coding, Identity), File);
+
 /// A directory being served.
 #[derive(Debug)]
 pub struct Files {
@@ -225,11 +229,12 @@ impl Files {
         let (name, file, metadata) = self.open(path, &mut tally.calls)?;
         let (now, wall) = (clock.now(), clock.wall());
         let identity = Identity::of(&metadata);
-        let siblings = self.siblings(&name, &identity, &mut tally.calls);
+        let (siblings, mut is_all) = self.siblings(&name, &identity, &mut tally.calls);
         // A wall clock that has stepped back would have its Last-Modified later than Date.
         if let Some(entry) = self.entries.get_mut(path)
             && entry.is_settled
             && identity.is_settled(wall)
+            && siblings.iter().all(|((_, sibling), _)| sibling.is_settled(wall))
             && entry.identity == identity
             && entry.siblings.iter().eq(siblings.iter().map(|(sibling, _)| sibling))
         {
@@ -244,7 +249,13 @@ impl Files {
         let (mut coded, mut kept) = (Vec::new(), Vec::new());
         let has_siblings = !siblings.is_empty();
         for ((coding, sibling), file) in siblings {
-            let Ok((body, sibling)) = load(file, sibling, &mut tally.calls) else { continue };
+            let (body, sibling) = match load(file, sibling, &mut tally.calls) {
+                Ok(loaded) => loaded,
+                Err(error) => {
+                    is_all &= refusal(&error) != Refusal::Overloaded;
+                    continue;
+                }
+            };
             is_settled &= sibling.is_settled(wall);
             let form = self.render((path, &name), (Some(coding), has_siblings), body, &sibling, wall);
             coded.push((coding, Rc::new(form)));
@@ -252,6 +263,9 @@ impl Files {
         }
         let whole = self.render((path, &name), (None, has_siblings), body, &identity, wall);
         let representation = Rc::new(whole.with_coded(coded));
+        if !is_all {
+            return Ok(representation);
+        }
         self.make_room(path, representation.open_files());
         let entry = Entry {
             representation: Rc::clone(&representation),
@@ -282,21 +296,28 @@ impl Files {
         self.open_regular(path, calls).map(|(file, metadata)| (path.to_vec(), file, metadata))
     }
 
-    /// The siblings of the file called `name` that are not older than it.
-    fn siblings(
-        &self,
-        name: &[u8],
-        identity: &Identity,
-        calls: &mut Calls,
-    ) -> Vec<((Coding, Identity), File)> {
-        let codings = if self.rules.is_precompressed { &Coding::ALL[..] } else { &[] };
-        let sibling = |&coding: &Coding| {
+    /// The siblings of the file called `name` that are not older than it, and whether these are all: one that
+    /// cannot be opened for want of descriptors or memory may well be there in a moment. A file that is said
+    /// to have a coding by itself has none.
+    fn siblings(&self, name: &[u8], identity: &Identity, calls: &mut Calls) -> (Vec<Sibling>, bool) {
+        let mut siblings = Vec::new();
+        let mut is_all = true;
+        if !self.rules.is_precompressed || self.rules.policy.names(name, "Content-Encoding") {
+            return (siblings, is_all);
+        }
+        for coding in Coding::ALL {
             let path = [name, coding.suffix().as_bytes()].concat();
-            let (file, metadata) = self.open_regular(&path, calls).ok()?;
-            let sibling = Identity::of(&metadata);
-            (sibling.modified >= identity.modified).then_some(((coding, sibling), file))
-        };
-        codings.iter().filter_map(sibling).collect()
+            match self.open_regular(&path, calls) {
+                Ok((file, metadata)) => {
+                    let sibling = Identity::of(&metadata);
+                    if sibling.modified >= identity.modified {
+                        siblings.push(((coding, sibling), file));
+                    }
+                }
+                Err(miss) => is_all &= miss != Miss::Refused(Refusal::Overloaded),
+            }
+        }
+        (siblings, is_all)
     }
 
     fn open_regular(&self, path: &[u8], calls: &mut Calls) -> Result<(File, Metadata), Miss> {
@@ -332,7 +353,10 @@ impl Files {
             etag: ETag { opaque: identity.opaque(), is_weak: !is_settled },
             modified,
             // Its second must be over, or another change may still be given the same date.
-            is_date_strong: is_settled && modified.is_some_and(|time| wall >= time + Duration::from_secs(1)),
+            // Nor may another form have it, as siblings do that were given their file's time (§8.8.1).
+            is_date_strong: is_settled
+                && !is_negotiated
+                && modified.is_some_and(|time| wall >= time + Duration::from_secs(1)),
         };
         let last_modified = last_modified.map(|date| String::from_utf8_lossy(&date).into_owned());
         let mut fields = self.rules.policy.of_file(name, defaults);

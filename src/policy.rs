@@ -63,6 +63,11 @@ impl Policy {
         Field::merged(self.success(defaults), &own)
     }
 
+    /// Whether `field` is among what is said with the file called `name`.
+    pub fn names(&self, name: &[u8], field: &str) -> bool {
+        self.of_file(name, Vec::new()).iter().any(|own| own.name.eq_ignore_ascii_case(field))
+    }
+
     /// The fields of a success of OPTIONS, with what a preflight asks for (Fetch §3.2.3).
     pub fn options(&self) -> Vec<Field> {
         let mut fields = vec![Field::new("Server", "tared"), Field::new("Allow", ALLOW)];

@@ -8,7 +8,8 @@ use std::time::{Duration, Instant, SystemTime};
 
 use crate::client::Response;
 use crate::privilege::{NO_OTHER_USER, unprivileged};
-use crate::server::{PATIENCE, Server, skip, temporary};
+use crate::server::{PATIENCE, Server, command, skip, temporary};
+use crate::supervised::{NO_SUPERVISOR, Supervised};
 
 /// All are of the same time, as `gzip -k` leaves them, and old enough for their times to tell.
 fn tree() -> tempfile::TempDir {
@@ -58,12 +59,16 @@ fn strong_etag(server: &Server, accepted: &str) -> String {
     }
 }
 
-/// Waits for what shows within a second.
+/// Waits for what shows in whatever is asked for a second after it was done.
 #[track_caller]
 fn eventually(server: &Server, target: &str, is_wanted: impl Fn(&Response) -> bool) {
-    let end = Instant::now() + PATIENCE;
-    while !is_wanted(&get(server, target, "gzip, br, zstd")) {
-        assert!(Instant::now() < end, "{target} does not change");
+    let end = Instant::now() + Duration::from_secs(1);
+    loop {
+        let asked = Instant::now();
+        if is_wanted(&get(server, target, "gzip, br, zstd")) {
+            return;
+        }
+        assert!(asked < end, "{target} does not change");
         std::thread::sleep(Duration::from_millis(20));
     }
 }
@@ -168,6 +173,99 @@ fn a_range_is_of_the_file_itself_unless_a_form_goes_on() {
             assert_eq!(response.text(), text, "{fields}");
             assert_eq!(response.field("Vary"), Some("Accept-Encoding"), "{fields}");
         }
+    }
+}
+
+/// RFC 9110 §8.8.1, §13.1.5: a date that several forms share tells nobody which of them is being continued.
+#[test]
+fn a_date_continues_no_form() {
+    let tree = tree();
+    let server = serve(tree.path(), &[]);
+    for target in ["/a.js", "/plain.txt"] {
+        // Where a file has no other form its date does, as soon as it is old enough.
+        let first = get(&server, target, "gzip");
+        let date = first.field("Last-Modified").unwrap().to_owned();
+        eventually(&server, "/plain.txt", |response| response.field("ETag").unwrap().starts_with('"'));
+        let fields = format!("Accept-Encoding: gzip\r\nRange: bytes=3-\r\nIf-Range: {date}\r\n");
+        let response = server.connect().request("GET", target, &fields).unwrap();
+        assert_eq!(response.status(), if target == "/a.js" { 200 } else { 206 }, "{target}");
+    }
+}
+
+/// RFC 9110 §14.2: with HEAD a Range is of no account, so it does not choose the form either.
+#[test]
+fn a_range_chooses_nothing_for_head() {
+    let tree = tree();
+    let server = serve(tree.path(), &[]);
+    let fields = "Accept-Encoding: gzip\r\nRange: bytes=0-1\r\n";
+    let response = server.connect().request("HEAD", "/a.js", fields).unwrap();
+    assert_eq!((response.status(), coding(&response)), (200, Some("gzip")));
+    assert_eq!(response.field("Content-Length"), Some("23"));
+}
+
+/// Of every way in which a form is kept: in its head's buffer, in memory, mapped, and open.
+#[test]
+fn a_form_of_any_size_goes_on() {
+    for len in [1000, 40_000, 200_000, 900_000] {
+        let tree = tree();
+        let bytes: Vec<u8> = (0..len).map(|at| (at % 251) as u8).collect();
+        write(&tree.path().join("a.js.gz"), &bytes, SystemTime::now() - Duration::from_secs(90));
+        let server = serve(tree.path(), &[]);
+        let fields = format!("Accept-Encoding: gzip\r\nIf-Range: {}\r\n", strong_etag(&server, "gzip"));
+        let ask = |range: &str| {
+            let fields = format!("{fields}Range: bytes={range}\r\n");
+            server.connect().request("GET", "/a.js", &fields).unwrap()
+        };
+        let rest = ask("777-");
+        assert_eq!((rest.status(), coding(&rest)), (206, Some("gzip")), "{len}");
+        assert_eq!(rest.field("Content-Range"), Some(&*format!("bytes 777-{}/{len}", len - 1)));
+        assert!(rest.body == bytes[777..], "{len}");
+        let several = ask("1-2,900-998");
+        assert_eq!((several.status(), coding(&several)), (206, Some("gzip")), "{len}");
+        assert!(several.body.windows(99).any(|window| window == &bytes[900..999]), "{len}");
+        let beyond = ask(&format!("{len}-"));
+        assert_eq!(beyond.field("Content-Range"), Some(&*format!("bytes */{len}")));
+        // The same part, as a request for the file itself has it.
+        let own = server.connect().request("GET", "/a.js", "Range: bytes=0-3\r\n").unwrap();
+        assert_eq!((own.text(), coding(&own)), ("a.js", None));
+    }
+}
+
+/// A file whose bytes have a coding of their own, as `.svgz` has, is not given another.
+#[test]
+fn a_file_that_is_said_to_be_coded_has_no_siblings() {
+    let tree = tree();
+    let server = serve(tree.path(), &["--header-for", "*.js", "Content-Encoding: gzip"]);
+    let response = get(&server, "/a.js", "gzip, br, zstd");
+    assert_eq!(response.text(), "a.js itself, which is longer than others");
+    assert_eq!((coding(&response), response.field("Vary")), (Some("gzip"), None));
+    assert_eq!(coding(&get(&server, "/", "gzip, br")), Some("gzip"));
+    assert_eq!(get(&server, "/", "gzip, br").text(), "gz of the index");
+}
+
+/// What could not be opened for a moment is not missing for good.
+#[test]
+fn a_sibling_that_cannot_be_opened_for_a_moment_is_looked_for_again() {
+    const NAME: &str = "a_sibling_that_cannot_be_opened_for_a_moment_is_looked_for_again";
+    let tree = tree();
+    let mut command = command();
+    command.args(["--listen", "127.0.0.1:0", "--precompressed", "--frozen"]).arg(tree.path());
+    let Some(site) = Supervised::spawn(command, &[libc::SYS_openat2, libc::SYS_fcntl], None) else {
+        return skip(NAME, NO_SUPERVISOR);
+    };
+    // A target for each, since nothing is looked at again once it is kept.
+    let targets = [(libc::EMFILE, "/a.js"), (libc::ENFILE, "/"), (libc::ENOMEM, "/index.html")];
+    for (errno, target) in targets {
+        let mut calls = 0;
+        // The file itself is opened; none of its siblings is, with the descriptor in reserve or without.
+        site.rule(libc::SYS_openat2, move |_| {
+            calls += 1;
+            (calls > 1).then_some(errno)
+        });
+        let response = get(&site.server, target, "gzip");
+        assert_eq!((response.status(), coding(&response)), (200, None), "{errno}");
+        site.lift(libc::SYS_openat2);
+        assert_eq!(coding(&get(&site.server, target, "gzip")), Some("gzip"), "{errno}");
     }
 }
 
