@@ -20,6 +20,7 @@ use crate::coding::Coding;
 use crate::failure::{Failure, cause, one_line};
 use crate::mime::Types;
 use crate::signals;
+use crate::target;
 
 /// Bytes from which on brotli is asked for less: at its highest quality it takes two seconds for each.
 const BROTLI_BEST_MAX: u64 = 8 * 1024 * 1024;
@@ -144,7 +145,7 @@ impl Compression {
         };
         fs::read_dir(&self.dir).map_err(|error| refuse(&error))?;
         let is_shown =
-            |entry: &DirEntry| entry.depth() == 0 || !entry.file_name().as_bytes().starts_with(b".");
+            |entry: &DirEntry| entry.depth() == 0 || !target::is_hidden(entry.file_name().as_bytes());
         let (mut files, mut troubles) = (Vec::new(), Vec::new());
         for entry in WalkDir::new(&self.dir).sort_by_file_name().into_iter().filter_entry(is_shown) {
             match entry {
@@ -249,8 +250,16 @@ fn compress(path: &Path, coding: Coding, is_stopped: &AtomicBool) -> io::Result<
         return changed();
     }
     let earlier = fs::symlink_metadata(&sibling).ok();
-    if earlier.as_ref().is_some_and(|earlier| earlier.is_file() && modified(earlier) >= modified(&metadata)) {
-        return Ok(Outcome::UpToDate);
+    if let Some(earlier) = &earlier {
+        if !earlier.is_file() {
+            let (path, name) = (path.display(), sibling.display());
+            return Ok(Outcome::Failed(format!(
+                "cannot compress '{path}': '{name}' is something else than a file (move it away)"
+            )));
+        }
+        if modified(earlier) >= modified(&metadata) {
+            return Ok(Outcome::UpToDate);
+        }
     }
     let parent = path.parent().unwrap_or(Path::new("."));
     let mut beside = tempfile::Builder::new().prefix(".tared-").tempfile_in(parent)?;
@@ -267,7 +276,7 @@ fn compress(path: &Path, coding: Coding, is_stopped: &AtomicBool) -> io::Result<
     encoded?;
     let (before, after) = (metadata.len(), beside.as_file().metadata()?.len());
     if after >= before {
-        if earlier.is_some_and(|earlier| earlier.is_file()) {
+        if earlier.is_some() {
             fs::remove_file(&sibling)?;
         }
         return Ok(Outcome::NotSmaller);

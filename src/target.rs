@@ -82,13 +82,18 @@ fn normalize<'t>(target: &'t [u8], path: &mut Vec<u8>) -> Result<Option<&'t str>
                 let kept = parent.iter().rposition(|&byte| byte == b'/').map_or(0, |slash| slash + 1);
                 path.truncate(kept);
             }
-            [b'.', ..] if &path[start..] != WELL_KNOWN => return Err(Refusal::NotFound),
+            name if is_hidden(name) => return Err(Refusal::NotFound),
             name if name.contains(&b'/') => return Err(Refusal::NotFound),
             _ if is_last => {}
             _ => path.push(b'/'),
         }
     }
     Ok(query)
+}
+
+/// Whether nothing of this name, a segment of a path, is served.
+pub fn is_hidden(name: &[u8]) -> bool {
+    name.starts_with(b".") && name != WELL_KNOWN
 }
 
 /// Whether `target` is its own path, as most are: origin-form, nothing encoded, no query, and no segment

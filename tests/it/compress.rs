@@ -76,9 +76,12 @@ fn siblings_are_what_their_files_are_and_no_larger() {
     let tree = temporary();
     let at = |name: &str| tree.path().join(name);
     fs::create_dir_all(at("sub/.hidden")).unwrap();
+    fs::create_dir_all(at(".well-known")).unwrap();
     for (name, bytes) in [
         ("a.html", text(5000)),
         ("sub/b.js", text(300_000)),
+        // The one hidden name that is served.
+        (".well-known/e.txt", text(5000)),
         ("noise.txt", noise(3000)),
         ("empty.txt", vec![]),
         ("photo.jpg", text(5000)),
@@ -94,16 +97,16 @@ fn siblings_are_what_their_files_are_and_no_larger() {
     rustix::fs::mkfifoat(rustix::fs::CWD, at("fifo.html"), rustix::fs::Mode::from_raw_mode(0o644)).unwrap();
 
     let summary = compress(tree.path());
-    assert!(summary.starts_with("4 files of a type that can be compressed\n"), "{summary}");
+    assert!(summary.starts_with("5 files of a type that can be compressed\n"), "{summary}");
     for coding in ["zstd", "br", "gzip"] {
         let line = summary.lines().find(|line| line.starts_with(coding)).expect("a line for each");
         assert!(
-            line.contains(" 2 written (") && line.ends_with(", 0 up to date, 2 would not be smaller"),
+            line.contains(" 3 written (") && line.ends_with(", 0 up to date, 2 would not be smaller"),
             "{line}"
         );
     }
     for suffix in SUFFIXES {
-        for name in ["a.html", "sub/b.js"] {
+        for name in ["a.html", "sub/b.js", ".well-known/e.txt"] {
             let path = sibling(&at(name), suffix);
             assert_eq!(decoded(&path), fs::read(at(name)).unwrap(), "{}", path.display());
             assert!(fs::metadata(&path).unwrap().len() < fs::metadata(at(name)).unwrap().len());
@@ -112,10 +115,10 @@ fn siblings_are_what_their_files_are_and_no_larger() {
         assert_eq!((metadata.mode() & 0o7777, metadata.modified().unwrap()), (0o640, time));
     }
     let files = states(tree.path());
-    assert_eq!(files.len(), 7 + 2 + 2 * 3, "and nothing else was written: {files:?}");
+    assert_eq!(files.len(), 8 + 2 + 3 * 3, "and nothing else was written: {files:?}");
     // What it made is not compressed again, and what is up to date stays as it is.
     let summary = compress(tree.path());
-    assert!(summary.contains("gzip  0 written, 2 up to date, 2 would not be smaller"), "{summary}");
+    assert!(summary.contains("gzip  0 written, 3 up to date, 2 would not be smaller"), "{summary}");
     assert_eq!(states(tree.path()), files);
 
     // What it wrote is what is served.
@@ -194,6 +197,27 @@ fn what_goes_wrong_is_said_and_the_rest_is_done() {
     let closed = said.lines().filter(|line| line.contains("closed/a.txt': permission denied")).count();
     assert_eq!((closed, said.lines().count()), (3, 4), "{said}");
     assert!(SUFFIXES.iter().all(|suffix| sibling(&tree.path().join("b.txt"), suffix).exists()));
+}
+
+/// Whoever made a link, or anything that is no file, where a sibling would be meant something by it.
+#[test]
+fn what_is_no_file_is_not_replaced() {
+    let (tree, outside) = (temporary(), temporary());
+    let at = |name: &str| tree.path().join(name);
+    fs::write(at("a.txt"), text(4000)).unwrap();
+    fs::write(outside.path().join("elsewhere"), "elsewhere").unwrap();
+    symlink(outside.path().join("elsewhere"), at("a.txt.gz")).unwrap();
+    fs::create_dir(at("a.txt.br")).unwrap();
+    let output = run(command().arg("--compress").arg(tree.path()));
+    let said = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(output.status.code(), Some(REFUSED), "{said}");
+    for suffix in [".gz", ".br"] {
+        assert!(said.contains(&format!("a.txt{suffix}' is something else than a file")), "{said}");
+    }
+    assert!(fs::symlink_metadata(at("a.txt.gz")).unwrap().is_symlink());
+    assert_eq!(fs::read(outside.path().join("elsewhere")).unwrap(), b"elsewhere");
+    assert!(fs::metadata(at("a.txt.br")).unwrap().is_dir());
+    assert_eq!(decoded(&at("a.txt.zst")), text(4000), "the rest is done");
 }
 
 #[test]
