@@ -106,6 +106,24 @@ impl Clock {
     }
 }
 
+/// A stretch of time within a turn, for work that must not make it long.
+#[derive(Debug)]
+pub struct Stretch {
+    ends: Instant,
+}
+
+impl Stretch {
+    /// One that begins now, not with the last tick.
+    pub fn of(length: Duration) -> Self {
+        Self { ends: Instant::now() + length }
+    }
+
+    /// Whether it is over. Reads the clock.
+    pub fn is_over(&self) -> bool {
+        Instant::now() >= self.ends
+    }
+}
+
 /// `date` as the Common Log Format has it; an IMF-fixdate is in UTC.
 pub fn common(date: &Date) -> [u8; COMMON_LEN] {
     let mut text = *b"../.../....:........ +0000";

@@ -2,11 +2,12 @@
 //!
 //! Nothing stops the loop: a listing that is not kept is made a bite at a time, one in each turn, and those
 //! who wait for it ask again in the next. One is made at a time, by whoever waits, be it theirs or not; so it
-//! makes no difference who of them goes away. A bite is one buffer of names (getdents64(2)) with a look at
-//! each, or so many rows of the page: at most a millisecond where the file system's own cache has them.
+//! makes no difference who of them goes away. A bite goes by the clock, not by the number of names: a look at a
+//! name takes a microsecond where the file system's own cache has it, and a thousand times that from a disk.
 
 use std::collections::HashMap;
 use std::collections::btree_set::{self, BTreeSet};
+use std::ffi::{CStr, CString};
 use std::fs::File;
 use std::hash::{DefaultHasher, Hasher};
 use std::io;
@@ -20,7 +21,7 @@ use std::time::{Duration, Instant};
 use rustix::fs::{AtFlags, FileType, RawDir, StatxFlags, statx};
 
 use crate::beneath::Root;
-use crate::clock::Clock;
+use crate::clock::{Clock, Stretch};
 use crate::files::{self, Keeping};
 use crate::head::{Body, Field, Response};
 use crate::listing::{Entry, Format, Page, Wish};
@@ -30,14 +31,19 @@ use crate::refusal::Refusal;
 use crate::representation::Representation;
 use crate::tally::{Call, Tally};
 
-/// Bytes of names that are read in one bite: some 500 names of usual length. Arbitrary.
-const BITE_BYTES: usize = 16 * 1024;
+/// How long a bite is; it ends behind the step in which that is over. Arbitrary: what other clients are made to
+/// wait in each turn, and long enough that the turn itself does not count.
+const BITE: Duration = Duration::from_millis(1);
 
-/// Rows that are written in one bite. Arbitrary: what costs about as much as a bite of names.
-const BITE_ROWS: usize = 1000;
+/// Bytes of names that are read in one step: some 500 names of usual length. Arbitrary.
+const STEP_BYTES: usize = 16 * 1024;
 
-/// Names of the longest listing. Arbitrary; each takes some 150 bytes while it is sorted.
+/// Names of the longest listing. Arbitrary; each takes some 110 bytes, beside its own, while it is sorted.
 const NAMES_MAX: usize = 200_000;
+
+/// Bytes of all names in the longest listing: 80 for each of the most names. A byte takes four while it is
+/// sorted where it is not UTF-8, so that 90 MiB are all that sorting takes.
+const NAME_BYTES_MAX: usize = 16 * 1024 * 1024;
 
 /// Bytes of the longest listing, give or take a row. Arbitrary.
 const LISTING_BYTES_MAX: usize = 32 * 1024 * 1024;
@@ -91,9 +97,22 @@ struct Making {
 #[derive(Debug)]
 enum Stage {
     /// Names are read, into their order.
-    Reading { dir: File, directories: BTreeSet<Entry>, files: BTreeSet<Entry> },
+    Reading(Box<Names>),
     /// Rows are written.
     Writing(Rows),
+}
+
+/// The names of a directory, as far as it has been read.
+#[derive(Debug)]
+struct Names {
+    dir: File,
+    is_read: bool,
+    /// What has been read and not looked at.
+    ahead: Vec<(CString, FileType)>,
+    directories: BTreeSet<Entry>,
+    files: BTreeSet<Entry>,
+    /// Bytes of the names in both.
+    bytes: usize,
 }
 
 /// Directories, then files, each in one order or the other.
@@ -253,109 +272,118 @@ impl Directories {
 impl Making {
     fn begin(name: Name, dir: File, now: Instant) -> Self {
         let page = Page::new(name.1);
-        let stage = Stage::Reading { dir, directories: BTreeSet::new(), files: BTreeSet::new() };
         let (out, hasher) = (Vec::new(), DefaultHasher::new());
+        let stage = Stage::Reading(Box::new(Names::of(dir)));
         Self { name, began: now, turn: now, stage, page, out, hasher, is_cut: false }
     }
 
     /// Goes on by a bite; returns whether that was the last.
     fn bite(&mut self, root: &Root, tally: &mut Tally) -> io::Result<bool> {
+        let bite = Stretch::of(BITE);
+        loop {
+            let is_made = self.step(root, tally)?;
+            if is_made || bite.is_over() {
+                return Ok(is_made);
+            }
+        }
+    }
+
+    /// Goes on by a buffer of names, by a look at one, or by a row; returns whether that was the last.
+    fn step(&mut self, root: &Root, tally: &mut Tally) -> io::Result<bool> {
         let (path, wish) = &self.name;
         match &mut self.stage {
-            Stage::Reading { dir, directories, files } => {
-                let room = NAMES_MAX - directories.len() - files.len();
-                let read = read(root, dir, path, wish, room, tally, |entry| {
-                    if entry.is_directory() {
-                        directories.insert(entry)
-                    } else {
-                        files.insert(entry)
-                    };
-                })?;
-                if read == Read::More {
-                    return Ok(false);
+            Stage::Reading(names) => match names.ahead.pop() {
+                Some(_) if names.is_full() => {
+                    self.is_cut = true;
+                    names.is_read = true;
+                    names.ahead.clear();
                 }
-                self.is_cut = read == Read::Cut;
-                let (directories, files) = (std::mem::take(directories), std::mem::take(files));
-                let (directories, files) = (directories.into_iter(), files.into_iter());
-                self.page.begin(path, &mut self.out);
-                self.stage = Stage::Writing(match wish.is_descending {
-                    false => Rows::Ascending(directories.chain(files)),
-                    true => Rows::Descending(directories.rev().chain(files.rev())),
-                });
-                Ok(false)
-            }
-            Stage::Writing(rows) => {
-                let start = self.out.len();
-                for _ in 0..BITE_ROWS {
-                    let row = rows.next();
-                    let is_full = self.out.len() > LISTING_BYTES_MAX;
-                    match row {
-                        Some(row) if !is_full => self.page.row(&row, &mut self.out),
-                        row => {
-                            self.page.end(self.is_cut || row.is_some(), &mut self.out);
-                            self.hasher.write(&self.out[start..]);
-                            return Ok(true);
-                        }
+                Some((name, kind)) => {
+                    if let Some(entry) = look(root, &names.dir, path, &name, kind, wish, tally)? {
+                        names.take(entry, name.count_bytes());
                     }
                 }
+                None if !names.is_read => names.read(tally)?,
+                None => {
+                    self.page.begin(path, &mut self.out);
+                    self.hasher.write(&self.out);
+                    self.stage = Stage::Writing(names.rows(wish.is_descending));
+                }
+            },
+            Stage::Writing(rows) => {
+                let start = self.out.len();
+                let row = rows.next();
+                match &row {
+                    Some(row) if start <= LISTING_BYTES_MAX => self.page.row(row, &mut self.out),
+                    // The rest goes row by row, too: to free all of it at once takes long.
+                    Some(_) => self.is_cut = true,
+                    None => self.page.end(self.is_cut, &mut self.out),
+                }
                 self.hasher.write(&self.out[start..]);
-                Ok(false)
+                return Ok(row.is_none());
             }
         }
+        Ok(false)
     }
 }
 
-/// How far a directory has been read.
-#[derive(PartialEq, Eq)]
-enum Read {
-    More,
-    All,
-    Cut,
-}
+impl Names {
+    fn of(dir: File) -> Self {
+        let (directories, files) = (BTreeSet::new(), BTreeSet::new());
+        Self { dir, is_read: false, ahead: Vec::new(), directories, files, bytes: 0 }
+    }
 
-/// Reads some names of `dir`, the directory `path`, and tells `take` of those that are served: regular files
-/// and directories, also behind links that do not lead out, whose names do not begin with a dot.
-fn read(
-    root: &Root,
-    dir: &File,
-    path: &[u8],
-    wish: &Wish,
-    room: usize,
-    tally: &mut Tally,
-    mut take: impl FnMut(Entry),
-) -> io::Result<Read> {
-    let mut buffer = [MaybeUninit::uninit(); BITE_BYTES];
-    let mut names = RawDir::new(dir, &mut buffer);
-    tally.calls.count(Call::Getdents64);
-    let mut left = room;
-    while let Some(name) = names.next() {
-        let name = name?;
-        let file_name = name.file_name();
-        let is_served = !file_name.to_bytes().starts_with(b".");
-        if is_served && left == 0 {
-            return Ok(Read::Cut);
+    fn is_full(&self) -> bool {
+        self.directories.len() + self.files.len() >= NAMES_MAX || self.bytes >= NAME_BYTES_MAX
+    }
+
+    /// Reads on by one buffer. What begins with a dot is not served.
+    fn read(&mut self, tally: &mut Tally) -> io::Result<()> {
+        let mut buffer = [MaybeUninit::uninit(); STEP_BYTES];
+        let mut names = RawDir::new(&self.dir, &mut buffer);
+        tally.calls.count(Call::Getdents64);
+        while let Some(name) = names.next() {
+            let name = name?;
+            if !name.file_name().to_bytes().starts_with(b".") {
+                self.ahead.push((name.file_name().to_owned(), name.file_type()));
+            }
+            if names.is_buffer_empty() {
+                return Ok(());
+            }
         }
-        if is_served && let Some(entry) = look(root, dir, path, file_name, name.file_type(), wish, tally) {
-            left -= 1;
-            take(entry);
-        }
-        if names.is_buffer_empty() {
-            return Ok(Read::More);
+        self.is_read = true;
+        Ok(())
+    }
+
+    fn take(&mut self, entry: Entry, len: usize) {
+        self.bytes += len;
+        match entry.is_directory() {
+            true => self.directories.insert(entry),
+            false => self.files.insert(entry),
+        };
+    }
+
+    fn rows(&mut self, is_descending: bool) -> Rows {
+        let directories = std::mem::take(&mut self.directories).into_iter();
+        let files = std::mem::take(&mut self.files).into_iter();
+        match is_descending {
+            false => Rows::Ascending(directories.chain(files)),
+            true => Rows::Descending(directories.rev().chain(files.rev())),
         }
     }
-    Ok(Read::All)
 }
 
-/// What stands in `dir` under `name`, if it is served.
+/// What stands in `dir`, the directory `path`, under `name`, if it is served: regular files and directories, also
+/// behind links that do not lead out.
 fn look(
     root: &Root,
     dir: &File,
     path: &[u8],
-    name: &std::ffi::CStr,
+    name: &CStr,
     kind: FileType,
     wish: &Wish,
     tally: &mut Tally,
-) -> Option<Entry> {
+) -> io::Result<Option<Entry>> {
     let entry = |is_directory, size, modified_s| {
         Entry::new(name.to_bytes(), is_directory, size, modified_s, wish.key)
     };
@@ -363,19 +391,32 @@ fn look(
     if !matches!(kind, FileType::Symlink) {
         let wanted = StatxFlags::TYPE | StatxFlags::SIZE | StatxFlags::MTIME;
         tally.calls.count(Call::Statx);
-        let found = statx(dir.as_fd(), name, AtFlags::SYMLINK_NOFOLLOW, wanted).ok()?;
+        let found = statx(dir.as_fd(), name, AtFlags::SYMLINK_NOFOLLOW, wanted).map_err(io::Error::from);
+        let Some(found) = unless_overloaded(found)? else { return Ok(None) };
         kind = FileType::from_raw_mode(found.stx_mode.into());
         if matches!(kind, FileType::RegularFile | FileType::Directory) {
-            return Some(entry(kind == FileType::Directory, found.stx_size, found.stx_mtime.tv_sec));
+            let is_directory = kind == FileType::Directory;
+            return Ok(Some(entry(is_directory, found.stx_size, found.stx_mtime.tv_sec)));
         }
     }
     if kind != FileType::Symlink {
-        return None;
+        return Ok(None);
     }
-    let behind = root.file(&[path, name.to_bytes()].concat(), &mut tally.calls).ok()?;
+    let behind = root.file(&[path, name.to_bytes()].concat(), &mut tally.calls);
+    let Some(behind) = unless_overloaded(behind)? else { return Ok(None) };
     tally.calls.count(Call::Statx);
-    let found = behind.metadata().ok()?;
-    (found.is_file() || found.is_dir()).then(|| entry(found.is_dir(), found.size(), found.mtime()))
+    let Some(found) = unless_overloaded(behind.metadata())? else { return Ok(None) };
+    let is_served = found.is_file() || found.is_dir();
+    Ok(is_served.then(|| entry(found.is_dir(), found.size(), found.mtime())))
+}
+
+/// What cannot be had is not listed; but where that is so for want of descriptors or memory, a listing without it
+/// would be wrong.
+fn unless_overloaded<T>(found: io::Result<T>) -> io::Result<Option<T>> {
+    match found {
+        Err(error) if files::refusal(&error) == Refusal::Overloaded => Err(error),
+        found => Ok(found.ok()),
+    }
 }
 
 #[cfg(test)]
@@ -446,13 +487,56 @@ mod tests {
     fn what_nobody_waits_for_is_dropped() {
         let (_tree, root, mut clock) = site(3);
         let mut directories = Directories::new(Policy::default(), Keeping::default(), clock.now());
-        clock.tick();
-        let found = directories.listing(&root, b"", WISH, &clock, &mut Tally::default());
-        assert!(matches!(found, Found::NotYet) && directories.making.is_some());
+        let opened = root.file(b".", &mut Tally::default().calls).unwrap();
+        directories.making = Some(Making::begin((Box::default(), WISH), opened, clock.now()));
         directories.sweep(clock.now());
         assert!(directories.making.is_some(), "somebody asked in this turn");
         clock.tick();
         directories.sweep(clock.now());
         assert!(directories.making.is_none());
+    }
+
+    const CUT: &str = "There are more names than are listed here.";
+
+    /// The listing of three names, in which `change` has been at what is known before them.
+    fn page(change: impl FnOnce(&mut Making)) -> String {
+        let dir = tempfile::tempdir().unwrap();
+        for file in ["a", "b", "c", ".hidden", ".other"] {
+            std::fs::write(dir.path().join(file), "").unwrap();
+        }
+        let root = Root::open(dir.path()).unwrap();
+        let (mut tally, now) = (Tally::default(), Instant::now());
+        let opened = root.file(b".", &mut tally.calls).unwrap();
+        let mut making = Making::begin((Box::default(), Wish::of(None, b"")), opened, now);
+        change(&mut making);
+        let is_made = (0..100).any(|_| making.step(&root, &mut tally).unwrap());
+        assert!(is_made, "it has no end");
+        String::from_utf8(making.out).unwrap()
+    }
+
+    #[test]
+    fn a_listing_is_cut_where_names_take_too_much() {
+        let with_bytes = |bytes: usize| {
+            page(|making| match &mut making.stage {
+                Stage::Reading(names) => names.bytes = bytes,
+                Stage::Writing(_) => unreachable!("nothing has been read"),
+            })
+        };
+        for (bytes, rows, is_cut) in [
+            (0, 3, false),
+            (NAME_BYTES_MAX - 3, 3, false),
+            (NAME_BYTES_MAX - 1, 1, true),
+            (NAME_BYTES_MAX, 0, true),
+        ] {
+            let page = with_bytes(bytes);
+            assert_eq!((page.matches("<bdi>").count(), page.contains(CUT)), (rows, is_cut), "{page}");
+        }
+    }
+
+    #[test]
+    fn a_listing_is_cut_where_its_page_takes_too_much() {
+        let page = page(|making| making.out = vec![b' '; LISTING_BYTES_MAX + 1]);
+        assert_eq!((page.matches("<bdi>").count(), page.contains(CUT)), (0, true));
+        assert!(page.ends_with("</html>\n"), "it is whole all the same");
     }
 }

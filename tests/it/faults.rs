@@ -38,8 +38,8 @@
 //! of the file, or cut short of the old one.
 //!
 //! Elsewhere: descriptors that have really run out, in `arrivals` and `listening`; files changed while they
-//! are kept, and slowly sent, in `freshness`. Our own memory is not among it: a program in Rust ends when its
-//! allocator has none.
+//! are kept, and slowly sent, in `freshness`; directories that cannot be read, in `listing`. Our own memory is
+//! not among it: a program in Rust ends when its allocator has none.
 
 use std::fs;
 use std::io::{Read, Write};

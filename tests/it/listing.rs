@@ -5,6 +5,8 @@ use std::fs;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use rustix::fs::{CWD, Mode, mkfifoat};
@@ -13,7 +15,8 @@ use serde_json::Value;
 use crate::client::Response;
 use crate::privilege::{NO_OTHER_USER, unprivileged};
 use crate::reported::{Reported, count};
-use crate::server::{PATIENCE, Server, skip, temporary};
+use crate::server::{PATIENCE, Server, command, skip, temporary};
+use crate::supervised::{NO_SUPERVISOR, Number, Supervised};
 
 /// `/index/` has an index and `/open/` has none; outside lies what must not be seen.
 fn tree() -> (tempfile::TempDir, tempfile::TempDir) {
@@ -248,4 +251,96 @@ fn a_large_directory_stops_nobody() {
     assert!(count(&report, "system_calls.by_kind.getdents64") > 10, "{report}");
     // The response to the one that is gone may have been made before it was seen to be gone.
     assert!((answers + 2..=answers + 3).contains(&count(&report, "requests.total")), "{report}");
+}
+
+/// A server of `tree` that keeps no listing, and of which `calls` are supervised.
+fn supervise(tree: &Path, calls: &[Number], test: &str) -> Option<Supervised> {
+    let mut command = command();
+    command.args(["--list", "--cache-check", "0", "--listen", "127.0.0.1:0"]).arg(tree);
+    let supervised = Supervised::spawn(command, calls, None);
+    if supervised.is_none() {
+        skip(test, NO_SUPERVISOR);
+    }
+    supervised
+}
+
+/// However long a look at a name takes, others are answered between one and the next.
+#[test]
+fn a_slow_disk_stops_nobody() {
+    const NAMES: usize = 200;
+    const LOOK: Duration = Duration::from_millis(4);
+    let tree = temporary();
+    fs::create_dir(tree.path().join("many")).unwrap();
+    for at in 0..NAMES {
+        fs::write(tree.path().join(format!("many/{at}")), "").unwrap();
+    }
+    let Some(site) = supervise(tree.path(), &[libc::SYS_statx], "a_slow_disk_stops_nobody") else { return };
+    let mut waiting = site.server.connect();
+    let mut other = site.server.connect();
+    site.rule(libc::SYS_statx, |_| {
+        std::thread::sleep(LOOK);
+        None
+    });
+    waiting.send("GET /many/?format=json HTTP/1.1\r\nHost: a\r\n\r\n");
+    waiting.stream().set_nonblocking(true).unwrap();
+    let (mut answers, end) = (0, Instant::now() + PATIENCE);
+    // What is not there costs no look.
+    while waiting.stream().peek(&mut [0]).is_err() {
+        assert!(Instant::now() < end, "the listing does not come");
+        assert_eq!(other.get("/none").unwrap().status(), 404);
+        answers += 1;
+    }
+    waiting.stream().set_nonblocking(false).unwrap();
+    assert_eq!(names(&waiting.response().unwrap()).len(), NAMES);
+    assert!(answers > NAMES / 4, "others were answered {answers} times while {NAMES} names were looked at");
+}
+
+/// What cannot be had now is not left out as if it were not there.
+#[test]
+fn a_listing_is_whole_or_refused() {
+    let (tree, _outside) = tree();
+    let calls = [libc::SYS_getdents64, libc::SYS_openat2, libc::SYS_statx];
+    let Some(site) = supervise(tree.path(), &calls, "a_listing_is_whole_or_refused") else { return };
+    let mut client = site.server.connect();
+    let mut get = || client.get("/open/?format=json").unwrap();
+    let whole = names(&get());
+    assert_eq!(whole.len(), 6);
+    // A listing is kept for a while even so; what counts is the answer for which a call has failed.
+    let mut get_failed = || {
+        let (end, (_, failed)) = (Instant::now() + PATIENCE, site.counts());
+        loop {
+            let response = get();
+            if site.counts().1 > failed {
+                return response;
+            }
+            assert!(Instant::now() < end, "no call fails");
+        }
+    };
+    for (call, errno, status) in [
+        (libc::SYS_getdents64, libc::EIO, 500),
+        (libc::SYS_getdents64, libc::ENOMEM, 503),
+        (libc::SYS_statx, libc::ENOMEM, 503),
+    ] {
+        site.fail(call, errno, 1, |_| true);
+        assert_eq!(get_failed().status(), status, "call {call}, error {errno}");
+    }
+    // There is a descriptor for the directory, but none for what its links lead to.
+    for errno in [libc::EMFILE, libc::ENOMEM] {
+        let has_names = Arc::new(AtomicBool::new(false));
+        let is_read = Arc::clone(&has_names);
+        site.rule(libc::SYS_getdents64, move |_| {
+            is_read.store(true, Ordering::Relaxed);
+            None
+        });
+        site.rule(libc::SYS_openat2, move |_| has_names.load(Ordering::Relaxed).then_some(errno));
+        assert_eq!(get_failed().status(), 503, "{errno}");
+        site.lift(libc::SYS_openat2);
+    }
+    // A name of which nothing can be known is left out: the others are there.
+    site.fail(libc::SYS_statx, libc::EIO, 1, |_| true);
+    assert_eq!(names(&get_failed()).len(), whole.len() - 1);
+    let end = Instant::now() + PATIENCE;
+    while names(&get()) != whole {
+        assert!(Instant::now() < end, "it is not whole again");
+    }
 }
