@@ -144,9 +144,10 @@ impl<'b> Fields<'b> {
     /// The values of all lines with the field name `name`, given in lower case.
     pub fn values(self, name: &'static str) -> impl DoubleEndedIterator<Item = &'b [u8]> {
         self.0.split(|&byte| byte == b'\n').filter_map(move |line| {
-            let colon = line.iter().position(|&byte| byte == b':')?;
-            let value = trim_ows(line[colon + 1..].strip_suffix(b"\r").unwrap_or(&line[colon + 1..]));
-            line[..colon].eq_ignore_ascii_case(name.as_bytes()).then_some(value)
+            let (own, rest) = line.split_at_checked(name.len())?;
+            let value = rest.strip_prefix(b":")?;
+            let is_it = own.eq_ignore_ascii_case(name.as_bytes());
+            is_it.then(|| trim_ows(value.strip_suffix(b"\r").unwrap_or(value)))
         })
     }
 
