@@ -41,14 +41,18 @@ impl Coding {
     }
 }
 
-/// The form of `found` that a client with `fields`, a Range among them or not, gets, and whether a range of it
-/// is given. `found` is the one without a coding, and has others.
+/// The form of `found` that a client with these `wishes` and `fields`, a Range among them or not, gets, and
+/// whether a range of it is given. `found` is the one without a coding, and has others.
 ///
 /// What is wanted most comes first; of several the shortest. Without a coding a file comes to those who want
 /// that more than any coding there is, who want none of these, or who ask for a range: bytes are counted in
 /// what everybody sees. But whoever goes on with a coded form (If-Range) gets the rest of that.
-pub fn select(found: &Rc<Representation>, fields: Fields<'_>, has_range: bool) -> (Rc<Representation>, bool) {
-    let wishes = Wishes::of(fields);
+pub fn select(
+    found: &Rc<Representation>,
+    wishes: Wishes,
+    fields: Fields<'_>,
+    has_range: bool,
+) -> (Rc<Representation>, bool) {
     let acceptable = found.coded().iter().map(|(coding, form)| (wishes.weight(*coding), form));
     let acceptable = acceptable.filter(|(weight, _)| *weight > 0);
     if has_range {
@@ -68,9 +72,30 @@ pub fn select(found: &Rc<Representation>, fields: Fields<'_>, has_range: bool) -
     }
 }
 
+/// The wishes that were read last: where heads repeat (see [`crate::request::Recent`]) they are not read again.
+#[derive(Debug, Default)]
+pub struct Recent {
+    head: Vec<u8>,
+    wishes: Option<Wishes>,
+}
+
+impl Recent {
+    /// What `head` wishes.
+    pub fn wishes(&mut self, head: &[u8]) -> Wishes {
+        match self.wishes {
+            Some(wishes) if self.head == head => wishes,
+            _ => {
+                self.head.clear();
+                self.head.extend_from_slice(head);
+                *self.wishes.insert(Wishes::of(Fields::of_head(head)))
+            }
+        }
+    }
+}
+
 /// The weights of an Accept-Encoding field.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Wishes {
+pub struct Wishes {
     codings: [u16; Coding::ALL.len()],
     identity: u16,
 }
@@ -125,8 +150,9 @@ mod tests {
     /// Which form it is, and whether with a range.
     fn selected(found: &Rc<Representation>, fields: &str) -> (String, bool) {
         let head = format!("GET / HTTP/1.1\r\nHost: a\r\n{fields}\r\n");
+        let wishes = Recent::default().wishes(head.as_bytes());
         let fields = Fields::of_head(head.as_bytes());
-        let (form, is_ranged) = select(found, fields, fields.has("range"));
+        let (form, is_ranged) = select(found, wishes, fields, fields.has("range"));
         (form.validators.etag.opaque.clone(), is_ranged)
     }
 

@@ -66,6 +66,7 @@ pub struct Site {
     directories: Option<Directories>,
     boundary: String,
     path: Vec<u8>,
+    recent: coding::Recent,
 }
 
 impl Site {
@@ -92,6 +93,7 @@ impl Site {
             directories,
             boundary: boundary(),
             path: Vec::new(),
+            recent: coding::Recent::default(),
         }
     }
 
@@ -177,8 +179,11 @@ impl Site {
         let fields = Fields::of_head(head);
         // RFC 9110 §14.2: it is of no account in any other method.
         let has_range = request.is_conditional && request.method == Method::Get && fields.has("range");
-        let (found, is_ranged) =
-            if found.coded().is_empty() { (found, true) } else { coding::select(&found, fields, has_range) };
+        let (found, is_ranged) = if found.coded().is_empty() {
+            (found, true)
+        } else {
+            coding::select(&found, self.recent.wishes(head), fields, has_range)
+        };
         if !request.is_conditional {
             return Ok(Answer::Whole(Rc::clone(&found.whole)));
         }
