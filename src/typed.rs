@@ -286,7 +286,8 @@ pub(crate) struct Typed {
     pub(crate) generate: Option<String>,
 
     /// Write NAME.zst, .br and .gz beside the files of DIR and serve nothing: what is
-    /// up to date stays, what would not be smaller is left out; for --precompressed
+    /// up to date stays, what would not be smaller is left out or, if it is outdated,
+    /// removed; for --precompressed
     #[arg(long, value_name = "DIR", help_heading = "Other", value_hint = ValueHint::DirPath)]
     pub(crate) compress: Option<PathBuf>,
 
