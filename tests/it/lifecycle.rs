@@ -311,8 +311,10 @@ fn hang_up(before: &str, ends: bool) -> Option<()> {
     let end = Instant::now() + PATIENCE;
     while script.try_wait().expect("it is our child").is_none() {
         if Instant::now() > end {
+            // Whether it is the server or script(1) that is still there.
+            let server = read(Path::new(&format!("/proc/{}/status", daemon.0)));
             kill("KILL");
-            panic!("{before:?}: it does not end");
+            panic!("{before:?}: it does not end; of the server: {server:?}");
         }
         std::thread::sleep(Duration::from_millis(2));
     }
