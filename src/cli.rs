@@ -178,27 +178,29 @@ pub fn settings(args: impl IntoIterator<Item = OsString>) -> Result<Settings, St
         return Err(Stop::Text(manual::Page::parse(text)?.text(typed::command())));
     }
     if let Some(dir) = typed.compress {
-        let command = typed::command();
-        let others =
-            command.get_arguments().map(clap::Arg::get_id).filter(|id| *id != "compress" && *id != "quiet");
-        let is_typed = |id: &&clap::Id| matches.value_source(id.as_str()) == Some(ValueSource::CommandLine);
-        if let Some(other) = others.filter(|id| matches.try_contains_id(id.as_str()).is_ok()).find(is_typed) {
-            let name = if other == "dir" {
-                "DIR".to_owned()
-            } else {
-                format!("--{}", other.as_str().replace('_', "-"))
-            };
-            return Err(Stop::Failure(Failure::usage(format!(
-                "{name} does not go with --compress '{}', which serves nothing (leave out one of the two)",
-                dir.display()
-            ))));
-        }
+        alone(&matches, &["compress", "quiet"], &format!("--compress '{}'", dir.display()))?;
         return Err(Stop::Compress(Compression { dir, is_quiet: typed.quiet }));
     }
     if let Some(url) = &typed.check {
+        alone(&matches, &["check", "quiet"], &format!("--check '{url}'"))?;
         return Err(Stop::Check(Check::parse(url)?));
     }
     Ok(interpret(typed, &matches)?)
+}
+
+/// Refuses what is typed beside `errand`, which serves nothing, but for `expected`. A variable may be meant for
+/// somebody else.
+fn alone(matches: &ArgMatches, expected: &[&str], errand: &str) -> Result<(), Failure> {
+    let command = typed::command();
+    let others = command.get_arguments().map(|arg| arg.get_id().as_str()).filter(|id| !expected.contains(id));
+    let is_typed = |id: &&str| {
+        matches.try_contains_id(id).is_ok() && matches.value_source(id) == Some(ValueSource::CommandLine)
+    };
+    let Some(other) = { others }.find(is_typed) else { return Ok(()) };
+    let name = if other == "dir" { "DIR".to_owned() } else { format!("--{}", other.replace('_', "-")) };
+    Err(Failure::usage(format!(
+        "{name} does not go with {errand}, which serves nothing (leave out one of the two)"
+    )))
 }
 
 /// Why there is nothing to serve.

@@ -247,9 +247,11 @@ impl Formatter for OneLine {
     }
 }
 
-/// All of these are below U+10000.
+/// All of these are below U+10000. The last ones turn the direction of what follows them.
 fn must_be_escaped(c: char) -> bool {
-    c.is_control() || matches!(c, '\u{2028}' | '\u{2029}')
+    let turns =
+        matches!(c, '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
+    c.is_control() || matches!(c, '\u{2028}' | '\u{2029}') || turns
 }
 
 #[cfg(test)]
@@ -348,7 +350,12 @@ mod tests {
     fn every_character_is_the_same_in_json_and_no_control_character_is_bare() {
         let time = stamp();
         let separators = ['\u{2028}', '\u{2029}', '\u{fffd}', '\u{1f980}'];
-        for c in (0..0x180u32).filter_map(char::from_u32).chain(separators) {
+        // Unicode Standard Annex #9, §2: what turns the direction of a text.
+        let turns: Vec<char> =
+            "\u{61c}\u{200e}\u{200f}\u{202a}\u{202b}\u{202c}\u{202d}\u{202e}\u{2066}\u{2067}\u{2068}\u{2069}"
+                .chars()
+                .collect();
+        for c in (0..0x180u32).filter_map(char::from_u32).chain(separators).chain(turns.clone()) {
             let value = format!("a{c}z");
             let entry = Entry { user_agent: Some(value.as_bytes()), ..entry(b"GET / HTTP/1.1", &time) };
             let line = written(&entry, Format::Json);
@@ -356,6 +363,7 @@ mod tests {
             assert_eq!(json["user_agent"], value);
             let bare: Vec<char> = line.trim_end_matches('\n').chars().filter(|c| c.is_control()).collect();
             assert!(bare.is_empty() && !line.contains(['\u{2028}', '\u{2029}']), "{c:?}: {bare:?}");
+            assert!(!line.contains(&*turns), "{c:?}");
         }
         for byte in 0x80..=0xff {
             let entry = Entry { referer: Some(&[b'a', byte, b'z']), ..entry(b"GET / HTTP/1.1", &time) };

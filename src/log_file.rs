@@ -2,13 +2,13 @@
 //!
 //! | what it is | how |
 //! | --- | --- |
-//! | a regular file | opened to append; one write(2) takes whatever there is |
+//! | a regular file | opened to append; one write(2) takes whatever there is, and waits for its disk alone |
 //! | a pipe, a terminal, a device | opened anew and non-blocking, in pieces of whole lines |
-//! | the same, if it may not be opened anew | asked first (poll(2)), in such pieces |
+//! | a pipe that may not be opened anew | asked first (poll(2)), in such pieces |
 //! | a socket | MSG_DONTWAIT, in such pieces |
 //!
 //! A descriptor that was handed down is never made non-blocking: who else has it, as the shell has the
-//! terminal, would meet that too. A piece is at the most what a pipe takes whole or not at all, so that
+//! terminal, would meet that too; and a terminal of somebody else's, which may not be opened anew, is refused. A piece is at the most what a pipe takes whole or not at all, so that
 //! several workers do not mix their lines.
 
 use std::fmt;
@@ -96,6 +96,8 @@ impl LogFile {
                 (_, true) => Way::Socket,
                 _ => match append_to(Path::new("/proc/self/fd/1")) {
                     Ok(file) => return Ok(Self { file, way: Way::Pieces }),
+                    // What poll(2) says of a terminal promises room for no more than a byte.
+                    Err(error) if kind.is_char_device() => return Err(error),
                     Err(_) => Way::Asked,
                 },
             };

@@ -5,7 +5,7 @@ use std::process::ExitCode;
 
 use tared::bind::backlog_cap;
 use tared::cli::Settings;
-use tared::failure::Failure;
+use tared::failure::{Failure, cause};
 use tared::ready::Heralds;
 use tared::server::Ended;
 use tared::{cli, inherited, privilege, workers};
@@ -14,9 +14,17 @@ fn main() -> ExitCode {
     let settings = match cli::settings(std::env::args_os()) {
         Ok(settings) => settings,
         Err(cli::Stop::Text(text)) => {
-            // A reader that has seen enough may be gone.
-            let _ = anstream::stdout().write_all(&text);
-            return ExitCode::SUCCESS;
+            let mut stdout = anstream::stdout();
+            return match stdout.write_all(&text).and_then(|()| stdout.flush()) {
+                // A reader that has seen enough may be gone.
+                Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
+                    let cause = cause(&error);
+                    fail(&Failure::refused(format!(
+                        "cannot write to standard output: {cause} (name another file)"
+                    )))
+                }
+                _ => ExitCode::SUCCESS,
+            };
         }
         Err(cli::Stop::Compress(compression)) => {
             return compression.run().map_or_else(|failure| fail(&failure), |()| ExitCode::SUCCESS);

@@ -68,8 +68,9 @@ const SECTIONS: [Section; 4] = [
 ];
 
 /// Values of which there are few, for shells to offer.
-const CHOICES: [(&str, &[&str]); 3] = [
+const CHOICES: [(&str, &[&str]); 4] = [
     ("generate", &["man", "bash", "zsh", "fish"]),
+    ("log_format", &["common", "combined", "json"]),
     ("report", &["text", "json"]),
     ("sandbox", &["auto", "on", "off"]),
 ];

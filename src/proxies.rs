@@ -29,8 +29,8 @@ impl Proxies {
         for text in texts {
             match (text.as_str(), text.parse::<IpNet>(), text.parse::<IpAddr>()) {
                 ("unix", ..) => proxies.has_unix = true,
-                (_, Ok(network), _) => proxies.networks.push(network),
-                (.., Ok(address)) => proxies.networks.push(address.into()),
+                (_, Ok(network), _) => proxies.networks.push(canonical(network)),
+                (.., Ok(address)) => proxies.networks.push(address.to_canonical().into()),
                 _ => {
                     return Err(Failure::usage(format!(
                         "--real-ip '{text}': this is neither an address nor a network nor the word unix (try --real-ip 127.0.0.1 or 10.0.0.0/8)"
@@ -75,6 +75,15 @@ fn address(text: &[u8]) -> Option<IpAddr> {
     text.parse::<IpAddr>().or_else(|_| with_port()).ok().map(|address| address.to_canonical())
 }
 
+/// A network of mapped addresses (RFC 4291 §2.5.5.2) is one of IPv4, as its addresses are told.
+fn canonical(network: IpNet) -> IpNet {
+    let v4 = match (network.addr().to_canonical(), network.prefix_len().checked_sub(96)) {
+        (IpAddr::V4(v4), Some(prefix)) if network.addr().is_ipv6() => IpNet::new(v4.into(), prefix).ok(),
+        _ => None,
+    };
+    v4.unwrap_or(network)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -106,6 +115,10 @@ mod tests {
             ("2001:db9::1", false),
         ] {
             assert_eq!(all.include(Some(peer.parse().unwrap())), is_one, "{peer}");
+        }
+        let mapped = proxies(&["::ffff:10.0.0.0/104", "::ffff:192.0.2.7"]);
+        for (peer, is_one) in [("10.1.2.3", true), ("192.0.2.7", true), ("11.0.0.1", false), ("::1", false)] {
+            assert_eq!(mapped.include(Some(peer.parse().unwrap())), is_one, "{peer}");
         }
         assert!(all.include(None) && !proxies(&["0.0.0.0/0"]).include(None));
         assert!(!Proxies::default().include(Some(IpAddr::from([127, 0, 0, 1]))));

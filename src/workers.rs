@@ -72,10 +72,7 @@ pub fn serve(
     sys::map_allocations_from(RETURNED_MIN);
     let cpu_of = |index: usize| (!cpus.is_empty()).then(|| cpus[index % cpus.len()]);
 
-    // While the terminal can still be opened: the sandbox would not let us.
     let log_path = settings.log.as_ref().and_then(|log| log.place.path());
-    let signals =
-        signals::ending(log_path.is_some()).map_err(|error| system("cannot handle signals", &error))?;
     let stdout = settings.log.as_ref().filter(|log| log.place == Place::StandardOutput);
     let stdout = stdout.map(|_| LogFile::standard_output()).transpose()?;
 
@@ -108,6 +105,10 @@ pub fn serve(
     if settings.open {
         reach::open_browser(&of_workers[0]);
     }
+    // While the terminal can still be opened: the sandbox would not let us. And behind the browser, which would
+    // inherit what is ignored.
+    let signals =
+        signals::ending(log_path.is_some()).map_err(|error| system("cannot handle signals", &error))?;
     let urls: Vec<String> = of_workers[0].iter().flat_map(reach::urls).collect();
 
     // Before there is another thread: each would have to give up for itself.

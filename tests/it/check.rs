@@ -4,8 +4,18 @@ use std::io::{Read, Write};
 use std::net::TcpListener;
 use std::time::Instant;
 
-use crate::command_line::{REFUSED, check_refusal, check_usage};
+use crate::command_line::{REFUSED, USAGE, check_refusal, check_usage};
 use crate::server::{PATIENCE, Server, command, run, temporary};
+
+/// It serves nothing, so what would be served does not belong beside it.
+#[test]
+fn what_would_be_served_is_refused_beside_it() {
+    for args in [&["."][..], &["--fixed"], &["--listen", "127.0.0.1:0"], &["--list"]] {
+        let mut command = command();
+        command.args(["--check", "http://127.0.0.1:1/"]).args(args);
+        check_refusal(&mut command, USAGE, &["--check", args[0].trim_start_matches('.')]);
+    }
+}
 
 #[track_caller]
 fn check_well(url: &str) {

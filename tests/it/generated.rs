@@ -31,6 +31,19 @@ fn options() -> Vec<String> {
     options
 }
 
+/// What could not be written is not said to be there.
+#[test]
+fn what_cannot_be_written_is_refused() {
+    for args in [&["--generate", "man"][..], &["--generate", "bash"], &["--help"]] {
+        let mut command = command();
+        let full = std::fs::OpenOptions::new().write(true).open("/dev/full").expect("it is there");
+        let status = command.args(args).stdout(full).stderr(Stdio::piped()).output().expect("it runs");
+        let said = String::from_utf8(status.stderr).expect("text");
+        assert_eq!(status.status.code(), Some(1), "{args:?}");
+        assert!(said.contains("no space left on device") && said.lines().count() == 1, "{said}");
+    }
+}
+
 #[test]
 fn what_cannot_be_generated_is_refused() {
     for what in ["", "Man", "powershell"] {

@@ -16,6 +16,7 @@ use serde_json::Value;
 
 use crate::client::Client;
 use crate::command_line::{USAGE, check_refusal, check_usage};
+use crate::privilege::unprivileged;
 use crate::reported::{Reported, count};
 use crate::server::{
     PATIENCE, Server, command, command_through, fixtures, run, share_environment, skip, temporary, unwarned,
@@ -617,6 +618,25 @@ fn a_log_that_cannot_be_opened_anew_is_not_lost() {
     assert_eq!((count(&report, "log.lines"), count(&report, "log.dropped")), (2, 0));
     let parts = ["--log '", "anew", "no such file or directory", "old file"];
     assert!(said.lines().count() == 1 && parts.iter().all(|part| said.contains(part)), "{said}");
+}
+
+/// What a terminal takes cannot be told beforehand, and one of somebody else's cannot be opened anew so that it
+/// does not keep the loop waiting.
+#[test]
+fn a_terminal_of_somebody_else_is_refused() {
+    const TEST: &str = "a_terminal_of_somebody_else_is_refused";
+    let is_there = |line: &str| run(Command::new("sh").args(["-c", line])).status.success();
+    if unprivileged().is_none() || !is_there("test $(id -u) = 0 && exec script -qec true /dev/null") {
+        return skip(TEST, "it takes root, setpriv and script(1)");
+    }
+    let line = "exec setpriv --reuid 65534 --regid 65534 --clear-groups \"$BINARY\" --fixed --listen 127.0.0.1:0 --log -";
+    let mut through = Command::new("script");
+    through.args(["-qefc", line, "/dev/null"]).env("BINARY", command().get_program());
+    share_environment(&mut through);
+    let output = run(&mut through);
+    let said = String::from_utf8_lossy(&output.stdout);
+    assert_eq!(output.status.code(), Some(2), "{said}");
+    assert!(said.contains("cannot write --log '-': permission denied (name a file)"), "{said}");
 }
 
 /// Also of a program that has a terminal, which SIGHUP would end otherwise.
