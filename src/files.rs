@@ -411,7 +411,7 @@ fn load(file: File, identity: Identity, calls: &mut Calls) -> io::Result<(Body, 
     let mut identity = identity;
     for _ in 0..READS_MAX {
         if identity.size >= SENDFILE_MIN {
-            return Ok((Body::File { file, len: identity.size }, identity));
+            return Ok((Body::File { file: Rc::new(file), len: identity.size }, identity));
         }
         if identity.size > READ_MAX {
             let len = usize::try_from(identity.size).map_err(|_| io::ErrorKind::FileTooLarge)?;
@@ -419,7 +419,7 @@ fn load(file: File, identity: Identity, calls: &mut Calls) -> io::Result<(Body, 
             // There are file systems that map nothing, and a bound on the mappings of a program.
             let body = match Mapping::new(file, len) {
                 Ok(mapping) => Body::Mapped(mapping),
-                Err(file) => Body::File { file, len: identity.size },
+                Err(file) => Body::File { file: Rc::new(file), len: identity.size },
             };
             return Ok((body, identity));
         }

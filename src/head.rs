@@ -11,8 +11,9 @@
 //! The answer to HEAD is the same template cut at `head_len`.
 
 use std::fs::File;
-use std::io::{self, BufRead, IoSlice};
+use std::io::{BufRead, IoSlice};
 use std::ops::Range;
+use std::rc::Rc;
 
 use memmap2::Mmap;
 
@@ -187,7 +188,7 @@ pub enum Body {
     /// The first `len` bytes of a file, which the kernel sends by itself (sendfile(2)).
     File {
         /// The file.
-        file: File,
+        file: Rc<File>,
         /// Bytes of it.
         len: u64,
     },
@@ -197,7 +198,7 @@ pub enum Body {
 #[derive(Debug)]
 pub struct Mapping {
     map: Mmap,
-    file: File,
+    file: Rc<File>,
 }
 
 impl Mapping {
@@ -207,7 +208,7 @@ impl Mapping {
     /// The file, if it cannot be mapped.
     pub fn new(file: File, len: usize) -> Result<Self, File> {
         match sys::map(&file, len) {
-            Ok(map) => Ok(Self { map, file }),
+            Ok(map) => Ok(Self { map, file: Rc::new(file) }),
             Err(_) => Err(file),
         }
     }
@@ -374,20 +375,17 @@ impl Response {
         &self.body
     }
 
-    /// The same body for another head. One that is a file is opened once more.
-    ///
-    /// # Errors
-    /// What dup(2) says.
-    pub fn share_body(&self) -> io::Result<Body> {
-        Ok(match &self.body {
+    /// The same body for another head; one that is a file is the same open file.
+    pub fn share_body(&self) -> Body {
+        match &self.body {
             Body::None => Body::Bytes(self.inlined().to_vec()),
             Body::Bytes(bytes) => Body::Bytes(bytes.clone()),
             Body::Zeros(map) => Body::Bytes(map.to_vec()),
             Body::Mapped(Mapping { file, map }) => {
-                Body::File { file: file.try_clone()?, len: map.len() as u64 }
+                Body::File { file: Rc::clone(file), len: map.len() as u64 }
             }
-            Body::File { file, len } => Body::File { file: file.try_clone()?, len: *len },
-        })
+            Body::File { file, len } => Body::File { file: Rc::clone(file), len: *len },
+        }
     }
 
     /// The body, where it stands in the template.

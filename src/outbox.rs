@@ -419,7 +419,7 @@ mod tests {
     fn batch() -> Outbox {
         let small = response(Body::Bytes(b"small".to_vec()));
         let large = response(Body::Bytes(vec![b'L'; 3000]));
-        let filed = response(Body::File { file: file(&[b'F'; 700]), len: 700 });
+        let filed = response(Body::File { file: Rc::new(file(&[b'F'; 700])), len: 700 });
         let mut outbox = Outbox::default();
         for (response, keep_alive, with_body) in [
             (&small, true, true),
@@ -520,7 +520,7 @@ mod tests {
 
     #[test]
     fn a_file_that_ends_too_early_cuts_its_response() {
-        let short = response(Body::File { file: file(&[b'F'; 699]), len: 700 });
+        let short = response(Body::File { file: Rc::new(file(&[b'F'; 699])), len: 700 });
         let mut outbox = Outbox::default();
         outbox.push(&short, true, true, DATES);
         let mut socket = Taker::wide();

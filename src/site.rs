@@ -196,8 +196,7 @@ impl Site {
             Plan::NotSatisfiable => {
                 let Content::Files(files) = &mut self.content else { unreachable!("it is a file's") };
                 let page = self.pages.page(Status(416), files, clock, tally);
-                let page =
-                    page.as_ref().and_then(|page| Some((page.content_type(), page.whole.share_body().ok()?)));
+                let page = page.as_ref().map(|page| (page.content_type(), page.whole.share_body()));
                 Rc::new(found.not_satisfiable(&self.always, page))
             }
         }))

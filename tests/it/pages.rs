@@ -34,6 +34,32 @@ fn eventually(server: &Server, target: &str, is_wanted: impl Fn(&Response) -> bo
     }
 }
 
+/// However many wait for it: a page that is sent from its file is open once.
+#[test]
+fn a_large_page_holds_one_descriptor_for_all() {
+    let tree = tree();
+    fs::File::create(tree.path().join("large.html")).unwrap().set_len(4 << 20).unwrap();
+    let server = serve(tree.path(), &["--error-page", "416=/large.html"]);
+    let descriptors = || fs::read_dir(format!("/proc/{}/fd", server.pid())).unwrap().count();
+    let before = descriptors();
+    let clients: Vec<_> = (0..20)
+        .map(|_| {
+            let mut client = server.connect();
+            client.send("GET /hello.txt HTTP/1.1\r\nHost: a\r\nRange: bytes=99-\r\n\r\n");
+            // The head has come, the body cannot yet: it is more than sockets hold.
+            client.stream().peek(&mut [0; 16]).unwrap();
+            client
+        })
+        .collect();
+    let during = descriptors();
+    // hello.txt is small; large.html is what is open.
+    assert!(during <= before + clients.len() + 1, "{before} and then {during}");
+    for mut client in clients {
+        let response = client.response().unwrap();
+        assert_eq!((response.status(), response.body.len()), (416, 4 << 20));
+    }
+}
+
 #[test]
 fn a_refusal_keeps_its_status_and_its_fields_and_has_the_page_for_a_body() {
     let tree = tree();
