@@ -114,6 +114,7 @@ impl Root {
             let target = fs::canonicalize(self.canonical.join(&inside).join(name)).ok()?;
             inside = target.strip_prefix(&self.canonical).ok()?.to_path_buf();
         }
+        let inside = if inside.as_os_str().is_empty() { Path::new(".") } else { &inside };
         self.resolve(inside.as_os_str().as_bytes(), calls).ok()
     }
 }

@@ -402,6 +402,7 @@ fn links_within_the_root_work_and_others_do_not() {
     link(&root.join("absolute"), "twice-absolute");
     link(Path::new("../hello.txt"), "sub/up");
     link(&root.join("sub"), "sub-absolute");
+    link(&root, "root-absolute");
     link(Path::new("sub"), "sub-relative");
     link(Path::new(".."), "sub/parent");
     let server = Server::directory(&root);
@@ -416,11 +417,14 @@ fn links_within_the_root_work_and_others_do_not() {
         ("/sub-relative/file.txt", "file"),
         ("/sub-relative/up", "Hello"),
         ("/sub-absolute/", "index"),
+        ("/root-absolute/hello.txt", "Hello"),
+        ("/root-absolute/root-absolute/sub/", "index"),
         ("/sub/parent/hello.txt", "Hello"),
     ] {
         check_found(&server, target, content);
     }
     check_status(&server, "/sub-absolute", 301);
+    check_status(&server, "/root-absolute", 301);
 
     link(Path::new("../secret.txt"), "out");
     link(&beside("secret.txt"), "out-absolute");
