@@ -46,7 +46,7 @@ impl Coding {
 ///
 /// What is wanted most comes first; of several the shortest. Without a coding a file comes to those who want
 /// that more than any coding there is, who want none of these, or who ask for a range: bytes are counted in
-/// what everybody sees. But whoever goes on with a coded form (If-Range) gets the rest of that.
+/// what everybody sees. But whoever goes on with a coded form (If-Range, If-Match) gets the rest of that.
 pub fn select(
     found: &Rc<Representation>,
     wishes: Wishes,
@@ -203,6 +203,9 @@ mod tests {
             ("Range: bytes=0-1\r\nAccept-Encoding: gzip\r\nIf-Range: W/\"gzip\"\r\n", "identity", true),
             ("Range: bytes=0-1\r\nAccept-Encoding: gzip;q=0\r\nIf-Range: \"gzip\"\r\n", "identity", true),
             ("Range: bytes=0-1\r\nIf-Range: \"gzip\"\r\n", "identity", true),
+            ("Range: bytes=0-1\r\nAccept-Encoding: gzip\r\nIf-Match: \"x\", \"gzip\"\r\n", "gzip", true),
+            ("Range: bytes=0-1\r\nAccept-Encoding: gzip\r\nIf-None-Match: W/\"gzip\"\r\n", "gzip", true),
+            ("Range: bytes=0-1\r\nAccept-Encoding: gzip\r\nIf-Match: *\r\n", "identity", true),
             ("Range: bytes=0-1\r\nAccept-Encoding: gzip, identity;q=0\r\n", "gzip", false),
         ] {
             assert_eq!(selected(&gzip, fields), (form.to_owned(), is_ranged), "{fields}");

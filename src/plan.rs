@@ -93,10 +93,15 @@ fn if_range(fields: Fields<'_>, validators: &Validators, this_year: u16) -> bool
     validators.is_date_strong && date.is_some() && date == validators.modified
 }
 
-/// Whether If-Range names this state by its entity tag, so that a range goes on with it.
+/// Whether a condition names this state by its entity tag, so that a range goes on with it.
 pub fn continues(fields: Fields<'_>, validators: &Validators) -> bool {
-    let tag = fields.only("if-range").and_then(Tag::split);
-    tag.is_some_and(|(tag, rest)| rest.is_empty() && tag.is_strongly(&validators.etag))
+    let etag = &validators.etag;
+    let is_named = |name, is_it: fn(Tag<'_>, &ETag) -> bool| {
+        fields.values(name).any(|list| list != b"*" && lists(list, |tag| is_it(tag, etag)))
+    };
+    is_named("if-range", |tag, etag| tag.is_strongly(etag))
+        || is_named("if-match", |tag, etag| tag.is_strongly(etag))
+        || is_named("if-none-match", |tag, etag| tag.is_weakly(etag))
 }
 
 /// An entity tag in a request.

@@ -153,6 +153,15 @@ fn a_range_is_of_the_file_itself_unless_a_form_goes_on() {
             "of a.js, the longest",
         ),
         (format!("Accept-Encoding: gzip\r\nRange: bytes=-6\r\nIf-Range: {own}\r\n"), 206, None, "others"),
+        // Whoever goes on only with what it has (RFC 9110 §13.1.1) means that form, too.
+        (
+            format!("Accept-Encoding: gzip\r\nRange: bytes=0-1\r\nIf-Match: {gzip}\r\n"),
+            206,
+            Some("gzip"),
+            "gz",
+        ),
+        (format!("Accept-Encoding: gzip\r\nRange: bytes=0-1\r\nIf-Match: {own}\r\n"), 206, None, "a."),
+        (format!("Accept-Encoding: gzip\r\nRange: bytes=0-1\r\nIf-None-Match: {gzip}\r\n"), 304, None, ""),
         (
             format!("Range: bytes=0-1\r\nIf-Range: {gzip}\r\n"),
             200,
