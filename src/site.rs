@@ -130,11 +130,17 @@ impl Site {
             (Method::Options, b"*") => return Ok(Answer::Whole(Rc::clone(&self.options))),
             _ => {}
         }
-        let query = target::resolve(request.target, &mut self.path)?;
         let is_read = matches!(request.method, Method::Get | Method::Head);
-        let mut found = files.representation(&self.path, clock, tally);
+        let resolved = target::resolve(request.target, &mut self.path);
+        let (query, mut found) = match resolved {
+            Ok(query) => (query, files.representation(&self.path, clock, tally)),
+            // A name that no file has may be one that a script knows.
+            Err(Refusal::NotFound) if self.is_spa => (None, Err(Miss::Refused(Refusal::NotFound))),
+            Err(refusal) => return Err(refusal),
+        };
         if let Some(directories) = &mut self.directories
             && matches!(found, Err(Miss::Refused(Refusal::NotFound)))
+            && resolved.is_ok()
             && (self.path.is_empty() || self.path.ends_with(b"/"))
         {
             let wish = Wish::of(query, head);

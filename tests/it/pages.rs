@@ -177,7 +177,11 @@ fn whoever_wants_html_gets_the_index_where_there_is_nothing() {
         ("/app/data.json", "", 404, ""),
         ("/app/route", "Accept: text/html;q=0\r\n", 404, ""),
         ("/app/route", "Accept: text/html; Q=0.000, */*\r\n", 404, ""),
-        ("/.hidden", HTML, 404, ""),
+        ("/.hidden", HTML, 200, "index"),
+        ("/search/a%2Fb", HTML, 200, "index"),
+        ("/sub%2F", HTML, 200, "index"),
+        ("/.hidden", "Accept: */*\r\n", 404, ""),
+        ("/%zz", HTML, 400, ""),
     ] {
         let response = client.request("GET", target, accept).unwrap();
         assert_eq!(response.status(), status, "{target} {accept}");
@@ -186,7 +190,7 @@ fn whoever_wants_html_gets_the_index_where_there_is_nothing() {
         }
         // RFC 9110 §12.5.5: a cache must not give one client what another one wanted.
         let varies = response.fields("Vary").contains(&"Accept");
-        assert_eq!(varies, text != "hello", "{target} {accept}");
+        assert_eq!(varies, text != "hello" && status != 400, "{target} {accept}");
     }
     let head = client.request("HEAD", "/app/route", HTML).unwrap();
     assert_eq!((head.status(), head.field("Content-Length")), (200, Some("5")));
