@@ -51,11 +51,15 @@ const LISTING_BYTES_MAX: usize = 32 * 1024 * 1024;
 /// Bytes of all listings that are kept.
 const KEPT_BYTES_MAX: u64 = 64 * 1024 * 1024;
 
-/// Bytes of all listings that there are, kept or on their way to somebody; beyond that no other is made.
+/// Bytes of all listings that there are, kept or on their way to somebody. Beyond that only short ones are made,
+/// until these are half as much again.
 const ALIVE_BYTES_MAX: u64 = 2 * KEPT_BYTES_MAX;
 
+/// Bytes of a short listing: some 300 names. Arbitrary.
+const SHORT_BYTES_MAX: usize = 64 * 1024;
+
 /// A listing is kept for at least so many times as long as it took to make, so that no more than this part of
-/// the loop goes to any one of them.
+/// the loop goes to any one of them; unless it has to make room for others that were asked for since.
 const KEPT_BY_COST: u32 = 20;
 
 /// What becomes of asking for a listing.
@@ -92,6 +96,8 @@ struct Making {
     out: Vec<u8>,
     hasher: DefaultHasher,
     is_cut: bool,
+    /// Whether there is only room for a short one.
+    is_short: bool,
 }
 
 #[derive(Debug)]
@@ -178,20 +184,24 @@ impl Directories {
             kept.used = now;
             return Found::Listing(Rc::clone(&kept.representation));
         }
-        let is_full = self.making.is_none() && self.alive_bytes() > self.alive_bytes_max;
         let making = match &mut self.making {
             Some(making) if making.turn == now => return Found::NotYet,
             Some(making) => making,
-            None if is_full => return Found::Refused(Refusal::Overloaded),
             None => {
                 let place = if path.is_empty() { b"." } else { path };
-                match root.file(place, &mut tally.calls) {
-                    Ok(dir) => self.making.insert(Making::begin(name.clone(), dir, now)),
+                let dir = match root.file(place, &mut tally.calls) {
+                    Ok(dir) => dir,
                     Err(error) => {
                         self.kept.remove(&name);
                         return Found::Refused(files::refusal(&error));
                     }
+                };
+                let alive_bytes = self.alive_bytes();
+                if alive_bytes > self.alive_bytes_max / 2 * 3 {
+                    return Found::Refused(Refusal::Overloaded);
                 }
+                let is_short = alive_bytes > self.alive_bytes_max;
+                self.making.insert(Making { is_short, ..Making::begin(name.clone(), dir, now) })
             }
         };
         making.turn = now;
@@ -214,6 +224,11 @@ impl Directories {
                 }
             }
         }
+    }
+
+    /// Whether one of `path` is being made and has had its bite in this turn, so that to ask again is of no use.
+    pub fn is_resting(&self, path: &[u8], now: Instant) -> bool {
+        self.making.as_ref().is_some_and(|making| making.turn == now && *making.name.0 == *path)
     }
 
     /// Drops a listing for which nobody waits any more, and those that are in disuse.
@@ -244,6 +259,10 @@ impl Directories {
         }
         let mut fields = self.policy.of_file(path, defaults);
         fields.push(Field::new("Vary", "Accept"));
+        if made.is_cut {
+            // A boolean of structured fields (RFC 9651 §3.3.6), for programs: an array of JSON cannot say it.
+            fields.push(Field::new("Listing-Cut", "?1"));
+        }
         let etag = ETag { opaque: format!("{:016x}", made.hasher.finish()), is_weak: false };
         let validators = Validators { etag, modified: None, is_date_strong: false };
         let representation = Rc::new(Representation::new(&fields, validators, None, Body::Bytes(made.out)));
@@ -274,7 +293,7 @@ impl Making {
         let page = Page::new(name.1);
         let (out, hasher) = (Vec::new(), DefaultHasher::new());
         let stage = Stage::Reading(Box::new(Names::of(dir)));
-        Self { name, began: now, turn: now, stage, page, out, hasher, is_cut: false }
+        Self { name, began: now, turn: now, stage, page, out, hasher, is_cut: false, is_short: false }
     }
 
     /// Goes on by a bite; returns whether that was the last.
@@ -282,9 +301,20 @@ impl Making {
         let bite = Stretch::of(BITE);
         loop {
             let is_made = self.step(root, tally)?;
+            if self.is_short && self.bytes() > SHORT_BYTES_MAX {
+                return Err(rustix::io::Errno::NOMEM.into());
+            }
             if is_made || bite.is_over() {
                 return Ok(is_made);
             }
+        }
+    }
+
+    /// Bytes of the names so far, or of the page.
+    fn bytes(&self) -> usize {
+        match &self.stage {
+            Stage::Reading(names) => names.bytes,
+            Stage::Writing(_) => self.out.len(),
         }
     }
 
@@ -445,28 +475,39 @@ mod tests {
         (tree, root, Clock::start())
     }
 
-    /// Whoever reads slowly holds a listing that is long outdated: all of them together are bounded.
+    /// Whoever reads slowly holds a listing that is long outdated: all of them together are bounded, and long ones
+    /// leave room for short ones.
     #[test]
     fn listings_that_are_still_being_read_are_bounded() {
-        let (_tree, root, mut clock) = site(100);
+        let (_long, long, mut clock) = site(2000);
+        let (_short, short, _) = site(100);
         let keeping = Keeping { check: Some(Duration::ZERO), ..Keeping::default() };
         let mut directories = Directories::new(Policy::default(), keeping, clock.now());
-        directories.alive_bytes_max = 50_000;
+        directories.alive_bytes_max = 400_000;
         let mut read = Vec::new();
-        let refused = (0..100).find_map(|_| {
-            directories.kept.clear();
-            match listing(&mut directories, &root, &mut clock, WISH) {
-                Found::Listing(found) => read.push(Rc::clone(&found.whole)),
-                Found::Refused(refusal) => return Some(refusal),
-                Found::NotYet => {}
-            }
-            None
-        });
-        assert_eq!(refused, Some(Refusal::Overloaded));
-        let bytes: u64 = read.iter().map(|listing| listing.body().len()).sum();
-        assert!((50_000..70_000).contains(&bytes), "{bytes} bytes in {} listings", read.len());
+        let mut refused = |root: &Root| {
+            let refused = (0..100).find_map(|_| {
+                directories.kept.clear();
+                match listing(&mut directories, root, &mut clock, WISH) {
+                    Found::Listing(found) => read.push(Rc::clone(&found.whole)),
+                    Found::Refused(refusal) => return Some(refusal),
+                    Found::NotYet => {}
+                }
+                None
+            });
+            (refused, read.iter().map(|listing| listing.body().len()).sum::<u64>())
+        };
+        let (refusal, bytes) = refused(&long);
+        assert_eq!(refusal, Some(Refusal::Overloaded));
+        assert!((400_000..600_000).contains(&bytes), "{bytes} bytes in long ones");
+        let (refusal, bytes) = refused(&short);
+        assert_eq!(refusal, Some(Refusal::Overloaded));
+        assert!((600_000..620_000).contains(&bytes), "{bytes} bytes in all");
+        // What is not there is not there, however little room there is.
+        let found = directories.listing(&short, b"none/", WISH, &clock, &mut Tally::default());
+        assert!(matches!(found, Found::Refused(Refusal::NotFound)), "{found:?}");
         read.clear();
-        assert!(matches!(listing(&mut directories, &root, &mut clock, WISH), Found::Listing(_)));
+        assert!(matches!(listing(&mut directories, &long, &mut clock, WISH), Found::Listing(_)));
     }
 
     #[test]
@@ -512,6 +553,22 @@ mod tests {
         let is_made = (0..100).any(|_| making.step(&root, &mut tally).unwrap());
         assert!(is_made, "it has no end");
         String::from_utf8(making.out).unwrap()
+    }
+
+    /// RFC 9651 §3.3.6: what an array of JSON cannot say.
+    #[test]
+    fn a_cut_listing_says_so_in_its_head() {
+        for is_cut in [true, false] {
+            let (_tree, root, mut clock) = site(3);
+            let mut directories = Directories::new(Policy::default(), Keeping::default(), clock.now());
+            let opened = root.file(b".", &mut Tally::default().calls).unwrap();
+            let making = Making::begin((Box::default(), WISH), opened, clock.now());
+            directories.making = Some(Making { is_cut, ..making });
+            let found = listing(&mut directories, &root, &mut clock, WISH);
+            let Found::Listing(found) = found else { panic!("{found:?}") };
+            let head = String::from_utf8_lossy(found.whole.template(true).whole()).into_owned();
+            assert_eq!(head.contains("\r\nListing-Cut: ?1\r\n"), is_cut, "{head}");
+        }
     }
 
     #[test]

@@ -132,7 +132,9 @@ impl Site {
         }
         let is_read = matches!(request.method, Method::Get | Method::Head);
         let resolved = target::resolve(request.target, &mut self.path);
+        let is_resting = |directories: &Directories| directories.is_resting(&self.path, clock.now());
         let (query, mut found) = match resolved {
+            Ok(_) if self.directories.as_ref().is_some_and(is_resting) => return Ok(Answer::NotYet),
             Ok(query) => (query, files.representation(&self.path, clock, tally)),
             // A name that no file has may be one that a script knows.
             Err(Refusal::NotFound) if self.is_spa => (None, Err(Miss::Refused(Refusal::NotFound))),

@@ -32,6 +32,7 @@ fn tree() -> (tempfile::TempDir, tempfile::TempDir) {
     fs::write(at("open/.hidden"), "").unwrap();
     symlink("A.txt", at("open/link-in")).unwrap();
     symlink("../index", at("open/link-dir")).unwrap();
+    symlink(tree.path(), at("open/link-root")).unwrap();
     symlink(outside.path().join("secret"), at("open/link-out")).unwrap();
     symlink(outside.path(), at("open/dir-out")).unwrap();
     symlink("nowhere", at("open/dangling")).unwrap();
@@ -60,7 +61,7 @@ fn what_is_served_is_listed_and_nothing_else() {
     let server = serve(tree.path(), &[]);
     let mut client = server.connect();
     let listing = client.get("/open/?format=json").unwrap();
-    assert_eq!(names(&listing), ["link-dir", "sub", "A.txt", "b.txt", "c.txt", "link-in"]);
+    assert_eq!(names(&listing), ["link-dir", "link-root", "sub", "A.txt", "b.txt", "c.txt", "link-in"]);
     for row in rows(&listing) {
         let is_directory = row["type"] == "directory";
         let found = client.get(&format!("/open/{}", row["href"].as_str().unwrap())).unwrap();
@@ -117,10 +118,10 @@ fn a_listing_is_sorted_as_it_is_asked_for() {
     let (tree, _outside) = tree();
     let server = serve(tree.path(), &[]);
     for (query, expected) in [
-        ("sort=name&order=desc", ["sub", "link-dir", "link-in", "c.txt", "b.txt", "A.txt"]),
-        ("sort=size&order=asc", ["link-dir", "sub", "b.txt", "c.txt", "A.txt", "link-in"]),
-        ("order=desc&sort=size", ["sub", "link-dir", "link-in", "A.txt", "c.txt", "b.txt"]),
-        ("sort=x&order=y", ["link-dir", "sub", "A.txt", "b.txt", "c.txt", "link-in"]),
+        ("sort=name&order=desc", ["sub", "link-root", "link-dir", "link-in", "c.txt", "b.txt", "A.txt"]),
+        ("sort=size&order=asc", ["link-dir", "link-root", "sub", "b.txt", "c.txt", "A.txt", "link-in"]),
+        ("order=desc&sort=size", ["sub", "link-root", "link-dir", "link-in", "A.txt", "c.txt", "b.txt"]),
+        ("sort=x&order=y", ["link-dir", "link-root", "sub", "A.txt", "b.txt", "c.txt", "link-in"]),
     ] {
         let listing = server.connect().get(&format!("/open/?format=json&{query}")).unwrap();
         assert_eq!(names(&listing), expected, "{query}");
@@ -199,7 +200,7 @@ fn what_may_not_be_read_is_refused() {
 fn a_sandbox_does_not_stand_in_the_way() {
     let (tree, _outside) = tree();
     let server = serve(tree.path(), &["--sandbox", "auto"]);
-    assert_eq!(names(&server.connect().get("/open/?format=json").unwrap()).len(), 6);
+    assert_eq!(names(&server.connect().get("/open/?format=json").unwrap()).len(), 7);
 }
 
 /// Names that fill many bites: while they are being listed others are answered, whoever waits for the listing
@@ -304,7 +305,7 @@ fn a_listing_is_whole_or_refused() {
     let mut client = site.server.connect();
     let mut get = || client.get("/open/?format=json").unwrap();
     let whole = names(&get());
-    assert_eq!(whole.len(), 6);
+    assert_eq!(whole.len(), 7);
     // A listing is kept for a while even so; what counts is the answer for which a call has failed.
     let mut get_failed = || {
         let (end, (_, failed)) = (Instant::now() + PATIENCE, site.counts());
