@@ -131,18 +131,24 @@ impl Site {
             _ => {}
         }
         let is_read = matches!(request.method, Method::Get | Method::Head);
-        let resolved = target::resolve(request.target, &mut self.path);
-        let is_resting = |directories: &Directories| directories.is_resting(&self.path, clock.now());
-        let (query, mut found) = match resolved {
-            Ok(_) if self.directories.as_ref().is_some_and(is_resting) => return Ok(Answer::NotYet),
-            Ok(query) => (query, files.representation(&self.path, clock, tally)),
-            // A name that no file has may be one that a script knows.
-            Err(Refusal::NotFound) if self.is_spa => (None, Err(Miss::Refused(Refusal::NotFound))),
+        let (query, is_named) = match target::resolve(request.target, &mut self.path) {
+            Ok(query) => (query, true),
+            // No file has such a name, but a script may well know it: the index is for that.
+            Err(Refusal::NotFound) if self.is_spa && is_read && wants_html(head) => {
+                self.path.clear();
+                (None, false)
+            }
             Err(refusal) => return Err(refusal),
         };
+        if let Some(directories) = &self.directories
+            && directories.is_resting(&self.path, clock.now())
+        {
+            return Ok(Answer::NotYet);
+        }
+        let mut found = files.representation(&self.path, clock, tally);
         if let Some(directories) = &mut self.directories
             && matches!(found, Err(Miss::Refused(Refusal::NotFound)))
-            && resolved.is_ok()
+            && is_named
             && (self.path.is_empty() || self.path.ends_with(b"/"))
         {
             let wish = Wish::of(query, head);
