@@ -3,8 +3,8 @@
 //! SIGTERM, SIGINT and SIGQUIT end it in order, as SIGQUIT does nginx. SIGHUP is the terminal's word that
 //! it is gone: it ends a program that has one, unless nohup(1) has it ignored; a program without a
 //! terminal is not meant, and goes on. Where there is a log in a file, SIGHUP is the word of whoever rotates
-//! logs that the file has been renamed, as to other servers, and never ends it. SIGPIPE is ignored from the begin, by Rust's runtime: a client that
-//! has gone is an error of one write.
+//! logs that the file has been renamed, as to other servers, and never ends it. SIGPIPE is ignored from the
+//! begin, by Rust's runtime: a client that has gone is an error of one write.
 
 use std::fs::File;
 use std::io;
