@@ -44,7 +44,7 @@ fn reaching(every: SocketAddr, is_v6_only: bool, addresses: Vec<IpAddr>) -> Vec<
         IpAddr::V6(v6) => every.is_ipv6() && !v6.is_unicast_link_local(),
     };
     let mut addresses: Vec<IpAddr> = addresses.into_iter().filter(reaches).collect();
-    addresses.sort_by_key(|address| (address.is_loopback(), address.is_ipv6()));
+    addresses.sort_by_key(|address| (address.is_loopback(), address.is_ipv6(), *address));
     addresses.dedup();
     addresses.truncate(ADDRESSES_MAX);
     addresses.into_iter().map(|address| SocketAddr::new(address, every.port())).collect()
@@ -92,9 +92,9 @@ mod tests {
 
     #[test]
     fn what_reaches_every_address_is_of_its_kind_and_others_come_first() {
-        let own = ["127.0.0.1", "192.0.2.1", "::1", "2001:db8::1", "fe80::1", "192.0.2.1"];
-        check("0.0.0.0:80", false, &own, &["192.0.2.1:80", "127.0.0.1:80"]);
-        let all = ["192.0.2.1:80", "[2001:db8::1]:80", "127.0.0.1:80", "[::1]:80"];
+        let own = ["127.0.0.1", "192.0.2.1", "192.0.2.9", "::1", "2001:db8::1", "fe80::1", "192.0.2.1"];
+        check("0.0.0.0:80", false, &own, &["192.0.2.1:80", "192.0.2.9:80", "127.0.0.1:80"]);
+        let all = ["192.0.2.1:80", "192.0.2.9:80", "[2001:db8::1]:80", "127.0.0.1:80", "[::1]:80"];
         check("[::]:80", false, &own, &all);
         check("[::]:80", true, &own, &["[2001:db8::1]:80", "[::1]:80"]);
         check("0.0.0.0:80", false, &[], &[]);
