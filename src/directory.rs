@@ -84,6 +84,12 @@ struct Kept {
     used: Instant,
 }
 
+impl Kept {
+    fn is_current(&self, check: Option<Duration>, now: Instant) -> bool {
+        check.is_none() || now - self.since < self.holds
+    }
+}
+
 /// A listing that is being made.
 #[derive(Debug)]
 struct Making {
@@ -177,8 +183,9 @@ impl Directories {
     ) -> Found {
         let now = clock.now();
         let name: Name = (path.into(), wish);
+        let check = self.keeping.check;
         if let Some(kept) = self.kept.get_mut(&name)
-            && (self.keeping.check.is_none() || now - kept.since < kept.holds)
+            && kept.is_current(check, now)
         {
             tally.cache_hits += 1;
             kept.used = now;
@@ -226,9 +233,14 @@ impl Directories {
         }
     }
 
-    /// Whether one of `path` is being made and has had its bite in this turn, so that to ask again is of no use.
-    pub fn is_resting(&self, path: &[u8], now: Instant) -> bool {
-        self.making.as_ref().is_some_and(|making| making.turn == now && *making.name.0 == *path)
+    /// Whether to ask for a listing of `path` is of no use in this turn: one is being made that has had its bite,
+    /// and none is kept.
+    pub fn is_resting(&self, path: &[u8], wish: impl FnOnce() -> Wish, now: Instant) -> bool {
+        let is_had = |making: &Making| making.turn == now && *making.name.0 == *path;
+        self.making.as_ref().is_some_and(is_had) && {
+            let kept = self.kept.get(&(path.into(), wish()));
+            !kept.is_some_and(|kept| kept.is_current(self.keeping.check, now))
+        }
     }
 
     /// Drops a listing for which nobody waits any more, and those that are in disuse.
@@ -521,6 +533,22 @@ mod tests {
         }
         let is_kept = wishes.map(|wish| directories.kept.contains_key(&(Box::from(&b""[..]), wish)));
         assert_eq!(is_kept, [true, false, true]);
+    }
+
+    /// Those who wait need not look for an index again; those for whom there is a listing do not wait.
+    #[test]
+    fn who_waits_rests_until_the_next_turn() {
+        let (_tree, root, mut clock) = site(3);
+        let mut directories = Directories::new(Policy::default(), Keeping::default(), clock.now());
+        assert!(matches!(listing(&mut directories, &root, &mut clock, WISH), Found::Listing(_)));
+        let other = Wish { key: Key::Size, ..WISH };
+        let opened = root.file(b".", &mut Tally::default().calls).unwrap();
+        directories.making = Some(Making::begin((Box::default(), other), opened, clock.now()));
+        assert!(directories.is_resting(b"", || other, clock.now()));
+        assert!(!directories.is_resting(b"", || WISH, clock.now()), "it is kept");
+        assert!(!directories.is_resting(b"sub/", || other, clock.now()), "it may have an index");
+        clock.tick();
+        assert!(!directories.is_resting(b"", || other, clock.now()), "it can go on");
     }
 
     /// A listing for which nobody waits is not gone on with.

@@ -8,8 +8,9 @@
 //! | a socket | MSG_DONTWAIT, in such pieces |
 //!
 //! A descriptor that was handed down is never made non-blocking: who else has it, as the shell has the
-//! terminal, would meet that too; and a terminal of somebody else's, which may not be opened anew, is refused. A piece is at the most what a pipe takes whole or not at all, so that
-//! several workers do not mix their lines.
+//! terminal, would meet that too; and a terminal of somebody else's, which may not be opened anew, is
+//! refused. A piece is at the most what a pipe takes whole or not at all, so that several workers do not mix
+//! their lines.
 
 use std::fmt;
 use std::fs::{File, OpenOptions};

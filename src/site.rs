@@ -141,7 +141,7 @@ impl Site {
             Err(refusal) => return Err(refusal),
         };
         if let Some(directories) = &self.directories
-            && directories.is_resting(&self.path, clock.now())
+            && directories.is_resting(&self.path, || Wish::of(query, head), clock.now())
         {
             return Ok(Answer::NotYet);
         }
