@@ -153,10 +153,8 @@ struct Answered {
     len: usize,
     /// Whether the response says that the connection stays open.
     is_kept: bool,
-    /// Whether the client may send more, whatever the response says.
-    may_send_more: bool,
-    /// Whether the response may still be on its way when a stray byte of the client comes.
-    is_long: bool,
+    /// Whether to wait for the client's end if the connection closes behind it.
+    lingers: bool,
     /// What is counted of it.
     asked: Asked,
     /// The class of the response's status.
@@ -256,7 +254,13 @@ impl<S: Socket> Conn<S> {
                     Sent::All => self.tail = None,
                     Sent::Blocked => return Next::Wait,
                     Sent::Paused => return Next::Again,
-                    Sent::Cut => return Next::Close(Ending::ByServer),
+                    // The client sees it by the end of the connection; responses before it may still be on
+                    // their way.
+                    Sent::Cut => {
+                        self.tail = None;
+                        self.state = State::Closing { linger: true };
+                        shared.tally.count_cut();
+                    }
                     Sent::Lost => return Next::Close(Ending::Reset),
                 }
             }
@@ -278,7 +282,10 @@ impl<S: Socket> Conn<S> {
                     was_cut = true;
                     continue;
                 }
-                Sent::Cut => return Next::Close(Ending::ByServer),
+                Sent::Cut => {
+                    self.state = State::Closing { linger: true };
+                    continue;
+                }
                 Sent::Lost => return Next::Close(Ending::Reset),
             }
             match pause {
@@ -345,6 +352,7 @@ impl<S: Socket> Conn<S> {
             let is_last =
                 share == Share::Last || shared.requests_each_max.is_some_and(|max| self.answered + 1 >= max);
             let is_kept = request.keep_alive && !is_early && !shared.is_ending && !is_last;
+            // The client may send more, whatever the response says.
             let may_send_more = request.keep_alive || is_early;
             let asked = Asked { method: request.method, dialect: request.dialect, head_len };
             let mark = shared.outbox.mark();
@@ -356,8 +364,10 @@ impl<S: Socket> Conn<S> {
             if shared.log.is_some() {
                 shared.note(&slot.unread()[..head_len], true, mark, self.peer.as_deref());
             }
-            let is_long = shared.outbox.is_longer_since(mark, PROMPT_MAX);
-            let answered = Answered { len, is_kept, may_send_more, is_long, asked, class };
+            // A response may still be on its way when a stray byte of the client comes: this one, or one before it.
+            let is_long = self.answered > 0 || shared.outbox.is_longer_since(mark, PROMPT_MAX);
+            let lingers = may_send_more || is_long;
+            let answered = Answered { len, is_kept, lingers, asked, class };
             if is_from_file {
                 break Pause::FromFile(mark, answered);
             }
@@ -431,11 +441,7 @@ impl Answered {
     fn finish(self, slot: &mut Slot, tally: &mut Tally) -> State {
         tally.count_answer(self.asked, self.class, self.is_kept);
         slot.consume(self.len);
-        if self.is_kept {
-            State::Head
-        } else {
-            State::Closing { linger: self.may_send_more || self.is_long || !slot.is_empty() }
-        }
+        if self.is_kept { State::Head } else { State::Closing { linger: self.lingers || !slot.is_empty() } }
     }
 }
 
@@ -908,6 +914,15 @@ mod tests {
         }
     }
 
+    #[test]
+    fn a_short_response_is_seen_off_behind_a_long_one() {
+        let tree = tree_with_big();
+        let mut shared = directory(tree.path());
+        let last = "GET / HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n";
+        let mut conn = Conn::new(Fake::new(&[GET_BIG, last.as_bytes()]));
+        assert_eq!(run(&mut conn, &mut shared), Next::Linger);
+    }
+
     /// A stray CRLF behind the request would be met with a reset while megabytes are on their way.
     #[test]
     fn a_long_response_is_seen_off_even_if_the_client_asked_for_the_close() {
@@ -1027,7 +1042,7 @@ mod tests {
         let mut conn = Conn::new(Fake::new(&[get("").as_bytes()]).narrow(10_000));
         assert_eq!(conn.ready(true, &mut shared), Next::Wait);
         File::options().write(true).open(tree.path().join("big")).unwrap().set_len(50_000).unwrap();
-        assert_eq!(run(&mut conn, &mut shared), Next::Close(Ending::ByServer));
+        assert_eq!(run(&mut conn, &mut shared), Next::Linger);
         assert!(conn.socket.output.taken.ends_with(&big[..50_000]), "cut where the file was cut");
     }
 
@@ -1079,7 +1094,7 @@ mod tests {
             false => Ok(bytes.len()),
         });
         let mut conn = Conn::new(fake);
-        assert_eq!(run(&mut conn, &mut shared), Next::Close(Ending::ByServer));
+        assert_eq!(run(&mut conn, &mut shared), Next::Linger);
         assert_eq!(output_text(&conn).matches("200 OK").count(), 1, "what came before it has left");
         assert!(shared.outbox.is_empty());
     }
@@ -1093,6 +1108,12 @@ mod tests {
         let sent = conn.socket.output.taken.len();
         // Longer than what was sent, so that every byte of it could be read: only the size tells.
         fs::File::options().write(true).open(tree.path().join("big")).unwrap().set_len(READ_MAX).unwrap();
+        // What came before may still be on its way, and requests behind it.
+        conn.socket.input.push_back(GET.to_vec());
+        assert_eq!(conn.ready(true, &mut shared), Next::Linger);
+        assert!(conn.socket.is_shut.get() && !conn.is_owed());
+        assert_eq!(shared.tally.connections.aborted, 1);
+        conn.socket.is_ended = true;
         assert_eq!(conn.ready(true, &mut shared), Next::Close(Ending::ByServer));
         assert_eq!(conn.socket.output.taken.len(), sent);
     }

@@ -133,10 +133,11 @@ impl Client {
     /// Whether it has taken some of what is on its way since it was looked at last. The socket takes more only when
     /// a third of its buffer is free, which is a megabyte where it has grown to four: until then nothing else
     /// tells a slow client from one that is gone. The first look is what the next is held against, so that who
-    /// takes nothing is left after twice the time at the most.
+    /// takes nothing is left after twice the time at the most. Whoever has all of the last response has had it.
     fn takes_some(&mut self) -> bool {
         let on_their_way = sys::unacknowledged(self.conn.socket_mut().as_fd()).unwrap_or(0);
-        std::mem::replace(&mut self.on_their_way, on_their_way) > on_their_way
+        let is_less = std::mem::replace(&mut self.on_their_way, on_their_way) > on_their_way;
+        is_less && (on_their_way > 0 || self.phase == Phase::Write)
     }
 }
 
@@ -440,7 +441,7 @@ impl Server {
                 self.set_deadline(token);
                 continue;
             }
-            if client.phase == Phase::Write && client.takes_some() {
+            if matches!(client.phase, Phase::Write | Phase::Linger) && client.takes_some() {
                 client.since = now;
                 self.set_deadline(token);
                 continue;

@@ -202,6 +202,11 @@ impl Tally {
         self.sends_short += u64::from(taken < offered);
     }
 
+    /// A response comes to no end, and its connection with it.
+    pub fn count_cut(&mut self) {
+        self.connections.aborted += 1;
+    }
+
     /// A connection has ended; `is_owed` says that a response was not sent to its end.
     pub fn count_ending(&mut self, ending: Ending, is_owed: bool) {
         let count = match ending {

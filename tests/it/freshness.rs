@@ -334,6 +334,37 @@ fn a_file_truncated_while_it_is_sent_is_cut_and_never_wrong() {
     download_of(Change::Trimmed, MAPPED);
 }
 
+/// The end of the connection says that a response is cut. A reset, which is what closing with requests unread
+/// sends, would say the same and take along what the kernel still has of the responses before it.
+#[test]
+fn what_came_before_a_file_that_is_cut_arrives_whole() {
+    let mut cuts = 0;
+    // About as much as the kernel takes at once, so that a part of it is still there.
+    for before in [400_000, 600_000, 800_000, 1_000_000] {
+        let dir = temporary();
+        let file = dir.path().join("file");
+        fs::write(&file, content(b'f', LARGE)).expect("it is ours");
+        fs::write(dir.path().join("before"), content(b'b', before)).expect("it is ours");
+        fs::write(dir.path().join("small"), "small").expect("it is ours");
+        let server = Server::directory(dir.path());
+        let get = |target: &str| format!("GET {target} HTTP/1.1\r\nHost: a\r\n\r\n");
+        let mut client = server.connect();
+        client.send(get("/before") + &get("/file"));
+        // Who is answered behind these says that they have been looked at.
+        server.connect().get("/small").expect("an answer");
+        client.send(get("/small").repeat(3));
+        File::options().write(true).open(&file).and_then(|file| file.set_len(4096)).expect("it is ours");
+        assert!(client.response().expect("an answer").body == content(b'b', before), "{before}");
+        let begun = client.response_to_head().expect("an answer");
+        let rest = client.rest().expect("it ends without a reset");
+        if begun.field("Content-Length") == Some(&*LARGE.to_string()) {
+            assert!(rest.len() < LARGE, "{before}");
+            cuts += 1;
+        }
+    }
+    assert!(cuts > 0, "each cut was seen in time");
+}
+
 /// Whoever has begun to read it may go on; nobody else is given what may not be read any more.
 #[test]
 fn a_file_made_unreadable_while_it_is_sent_is_sent_to_its_end_and_then_403() {
