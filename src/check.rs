@@ -59,12 +59,17 @@ impl Check {
                 _ => Err(refuse("this is no path of a unix socket, as in unix:/run/tared.sock")),
             };
         }
-        let rest = typed.strip_prefix("http://").ok_or_else(|| refuse("this is no http:// URL"))?;
+        let (scheme, rest) = typed.split_at_checked(7).unwrap_or_default();
+        if !scheme.eq_ignore_ascii_case("http://") {
+            return Err(refuse("this is no http:// URL"));
+        }
         if !rest.bytes().all(|byte| byte.is_ascii_graphic()) {
             return Err(refuse("a URL has neither spaces nor other characters than ASCII's"));
         }
         let rest = rest.split('#').next().unwrap_or_default();
         let (authority, target) = rest.split_at(rest.find(['/', '?']).unwrap_or(rest.len()));
+        // RFC 3986 §3.2.3: a port may be left out behind its colon, too.
+        let authority = authority.strip_suffix(':').unwrap_or(authority);
         let has_port = authority.rsplit_once(':').is_some_and(|(_, port)| !port.ends_with(']'));
         let address = if has_port { authority.to_owned() } else { format!("{authority}:80") };
         let target = if target.starts_with('/') { target.to_owned() } else { format!("/{target}") };
@@ -162,6 +167,8 @@ mod tests {
         check("http://a.example?q", "a.example", 80, "a.example", "/?q");
         check("http://[::1]:81/a/b?c:d#e", "::1", 81, "[::1]:81", "/a/b?c:d");
         check("http://[::1]", "::1", 80, "[::1]", "/");
+        check("HTTP://[::1]:/", "::1", 80, "[::1]", "/");
+        check("http://a.example:?q", "a.example", 80, "a.example", "/?q");
     }
 
     /// A server that says `said` and closes.

@@ -243,6 +243,12 @@ fn interpret(typed: Typed, matches: &ArgMatches) -> Result<Settings, Failure> {
             .map(|(glob, text)| Ok((Glob::parse("--header-for", glob)?, field("--header-for", text, true)?)))
             .collect::<Result<_, Failure>>()?,
     };
+    let mut own = policy.fields.iter().chain(policy.by_path.iter().map(|(_, field)| field));
+    if typed.cors && own.any(|field| field.name.eq_ignore_ascii_case("Access-Control-Allow-Origin")) {
+        return Err(Failure::usage(
+            "--cors lets every site read every response, and a field of yours says otherwise for some (leave out one of the two)".to_owned(),
+        ));
+    }
     let serve = if typed.fixed {
         let of_directory = [
             ("DIR", typed.dir.map(|dir| dir.display().to_string())),
@@ -498,7 +504,12 @@ fn ready_fd(text: &str) -> Result<RawFd, Failure> {
 }
 
 fn check_index_name(name: &str) -> Result<(), Failure> {
-    if name.is_empty() || name.contains(['/', '\0']) || name == "." || name == ".." {
+    if name.starts_with('.') {
+        return Err(Failure::usage(format!(
+            "--index '{name}': names that begin with a dot are not served (try --index index.html)"
+        )));
+    }
+    if name.is_empty() || name.contains(['/', '\0']) {
         return Err(Failure::usage(format!(
             "--index '{name}': this is no name of a file in a directory (try --index index.html)"
         )));
@@ -552,7 +563,8 @@ fn cache_control(text: String, expires: bool) -> Result<String, Failure> {
     if text.contains(|c: char| c.is_control()) {
         return Err(refuse("a field holds no control characters"));
     }
-    if expires && text.split(',').any(|directive| directive.trim_start().starts_with("max-age")) {
+    let is_age = |directive: &str| directive.trim().to_ascii_lowercase().starts_with("max-age");
+    if expires && text.split(',').any(is_age) {
         return Err(refuse("--expires says the age, too"));
     }
     Ok(text.trim().to_owned())

@@ -258,7 +258,7 @@ impl Directories {
     }
 
     fn keep(&mut self, made: Making, now: Instant) -> Rc<Representation> {
-        let (path, wish) = &made.name;
+        let (_, wish) = &made.name;
         let mut defaults = vec![
             Field::new("Server", "tared"),
             Field::new("Content-Type", wish.format.content_type()),
@@ -269,7 +269,7 @@ impl Directories {
             let policy = "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'";
             defaults.push(Field::new("Content-Security-Policy", policy));
         }
-        let mut fields = self.policy.of_file(path, defaults);
+        let mut fields = self.policy.success(defaults);
         fields.push(Field::new("Vary", "Accept"));
         if made.is_cut {
             // A boolean of structured fields (RFC 9651 §3.3.6), for programs: an array of JSON cannot say it.

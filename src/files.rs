@@ -296,7 +296,7 @@ impl Files {
         self.open_regular(path, calls).map(|(file, metadata)| (path.to_vec(), file, metadata))
     }
 
-    /// The siblings of the file called `name` that are not older than it, and whether these are all: one that
+    /// The siblings of the file called `name` that are not older than it nor empty, and whether these are all: one that
     /// cannot be opened for want of descriptors or memory may well be there in a moment. A file that is said
     /// to have a coding by itself has none.
     fn siblings(&self, name: &[u8], identity: &Identity, calls: &mut Calls) -> (Vec<Sibling>, bool) {
@@ -310,7 +310,8 @@ impl Files {
             match self.open_regular(&path, calls) {
                 Ok((file, metadata)) => {
                     let sibling = Identity::of(&metadata);
-                    if sibling.modified >= identity.modified {
+                    // No coding makes nothing of anything: what is empty was broken off.
+                    if sibling.modified >= identity.modified && sibling.size > 0 {
                         siblings.push(((coding, sibling), file));
                     }
                 }

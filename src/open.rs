@@ -42,7 +42,7 @@ pub fn site(settings: &Settings, clock: &Clock) -> Result<(Site, String), Failur
             let summary = format!("answering {}, {} bytes,", status.0, body.len());
             let mut defaults = vec![Field::new("Server", "tared")];
             defaults.extend(content_type.as_ref().map(|value| Field::new("Content-Type", value.as_str())));
-            let fields = settings.policy.success(defaults);
+            let fields = settings.policy.fixed(defaults);
             let response = Response::new(*status, &fields, body);
             Ok((Site::fixed(response, settings.policy.clone()), summary))
         }

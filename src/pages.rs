@@ -117,7 +117,7 @@ impl Pages {
             return Some(Rc::clone(&self.rendered[at].reply));
         }
         let body = from.whole.share_body();
-        let reply = Rc::new(refusals.render(refusal, from.content_type(), body));
+        let reply = Rc::new(refusals.render(refusal, from.content(), body));
         earlier.map(|at| self.rendered.swap_remove(at));
         self.rendered.push(Rendered { refusal, from, reply: Rc::clone(&reply) });
         Some(reply)

@@ -52,6 +52,16 @@ impl Policy {
         Field::merged(fields, &self.fields)
     }
 
+    /// The fields of the one response to every request, a preflight for whichever method among them.
+    pub fn fixed(&self, defaults: Vec<Field>) -> Vec<Field> {
+        let mut fields = defaults;
+        if self.is_shared {
+            fields.push(Field::new("Access-Control-Allow-Methods", "*"));
+            fields.extend(preflight());
+        }
+        self.success(fields)
+    }
+
     /// The fields of the file called `name`, a path from the root.
     pub fn of_file(&self, name: &[u8], defaults: Vec<Field>) -> Vec<Field> {
         let name = String::from_utf8_lossy(name);
@@ -73,8 +83,7 @@ impl Policy {
         let mut fields = vec![Field::new("Server", "tared"), Field::new("Allow", ALLOW)];
         if self.is_shared {
             fields.push(Field::new("Access-Control-Allow-Methods", ALLOW));
-            fields.push(Field::new("Access-Control-Allow-Headers", "*"));
-            fields.push(Field::new("Access-Control-Max-Age", PREFLIGHT_MAX_AGE));
+            fields.extend(preflight());
             fields.extend(self.always());
         }
         Field::merged(fields, &self.fields)
@@ -87,6 +96,11 @@ impl Policy {
             _ => Duration::ZERO,
         }
     }
+}
+
+/// What a preflight is told beside the methods (Fetch §3.2.3).
+fn preflight() -> [Field; 2] {
+    [Field::new("Access-Control-Allow-Headers", "*"), Field::new("Access-Control-Max-Age", PREFLIGHT_MAX_AGE)]
 }
 
 /// When a response expires, as nginx's `expires` has it.

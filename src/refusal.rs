@@ -122,7 +122,7 @@ impl Refusals {
             .iter()
             .map(|&(refusal, status, sentence)| {
                 let body = Body::Bytes(page(status, sentence));
-                Rc::new(refusals.render(refusal, "text/html; charset=utf-8", body))
+                Rc::new(refusals.render(refusal, vec![html()], body))
             })
             .collect();
         refusals
@@ -133,9 +133,10 @@ impl Refusals {
         &self.replies[refusal as usize]
     }
 
-    /// A reply to `refusal` with another body.
-    pub fn render(&self, refusal: Refusal, content_type: &str, body: Body) -> Response {
-        let mut fields = vec![Field::new("Server", "tared"), Field::new("Content-Type", content_type)];
+    /// A reply to `refusal` with this body, of which `content` says what it is.
+    pub fn render(&self, refusal: Refusal, content: Vec<Field>, body: Body) -> Response {
+        let mut fields = vec![Field::new("Server", "tared")];
+        fields.extend(content);
         if refusal == Refusal::MethodNotAllowed {
             fields.push(Field::new("Allow", ALLOW));
         }
@@ -145,6 +146,11 @@ impl Refusals {
         fields.extend_from_slice(&self.always);
         Response::new(refusal.status(), &fields, body)
     }
+}
+
+/// The type of [`page`].
+pub(crate) fn html() -> Field {
+    Field::new("Content-Type", "text/html; charset=utf-8")
 }
 
 /// A short plain page that says `status` in words. `sentence` must be free of markup.

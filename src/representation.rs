@@ -36,6 +36,7 @@ pub struct Representation {
     /// The answer that a client's copy is still good.
     pub not_modified: Rc<Response>,
     content_type: String,
+    content_encoding: Option<Field>,
     /// All field lines of the 200 but Content-Type.
     part_lines: Lines,
     len: u64,
@@ -67,6 +68,7 @@ impl Representation {
             validators,
             not_modified: Rc::new(Response::new(Status(304), &kept, Body::None)),
             content_type: content_type.map(|field| field.value.clone()).unwrap_or_default(),
+            content_encoding: all.iter().find(|field| is_named(field, "Content-Encoding")).cloned(),
             part_lines: Lines::new(of_parts),
             len,
             coded: Vec::new(),
@@ -100,23 +102,22 @@ impl Representation {
         self.len == 0
     }
 
-    /// What its fields say of its type.
-    pub fn content_type(&self) -> &str {
-        &self.content_type
+    /// What its fields say of its type and coding.
+    pub fn content(&self) -> Vec<Field> {
+        let content_type = Field::new("Content-Type", &*self.content_type);
+        [content_type].into_iter().chain(self.content_encoding.clone()).collect()
     }
 
     /// 416 (RFC 9110 §15.5.17), with fields of every response and with a page of the site's own, if there
     /// is one.
-    pub fn not_satisfiable(&self, always: &[Field], page: Option<(&str, Body)>) -> Response {
+    pub fn not_satisfiable(&self, always: &[Field], page: Option<(Vec<Field>, Body)>) -> Response {
         let status = Status(416);
         let sentence = format!("No byte of the range is among the {} bytes there are.", self.len);
-        let (content_type, body) = page
-            .unwrap_or_else(|| ("text/html; charset=utf-8", Body::Bytes(refusal::page(status, &sentence))));
-        let mut fields = vec![
-            Field::new("Server", "tared"),
-            Field::new("Content-Type", content_type),
-            Field::new("Content-Range", format!("bytes */{}", self.len)),
-        ];
+        let (content, body) =
+            page.unwrap_or_else(|| (vec![refusal::html()], Body::Bytes(refusal::page(status, &sentence))));
+        let mut fields = vec![Field::new("Server", "tared")];
+        fields.extend(content);
+        fields.push(Field::new("Content-Range", format!("bytes */{}", self.len)));
         fields.extend_from_slice(always);
         Response::new(status, &fields, body)
     }

@@ -60,6 +60,7 @@ pub struct Site {
     content: Content,
     refusals: Refusals,
     always: Vec<Field>,
+    is_shared: bool,
     options: Rc<Response>,
     pages: Pages,
     is_spa: bool,
@@ -87,6 +88,7 @@ impl Site {
             refusals: Refusals::new(policy.always(), is_spa),
             always: policy.always(),
             // RFC 9110 §9.3.7
+            is_shared: policy.is_shared,
             options: Rc::new(Response::new(Status(204), &policy.options(), Body::None)),
             pages,
             is_spa,
@@ -102,6 +104,10 @@ impl Site {
     pub fn answer(&mut self, request: &Request<'_>, head: &[u8], clock: &Clock, tally: &mut Tally) -> Answer {
         match self.answer_unless_refused(request, head, clock, tally) {
             Ok(answer) => answer,
+            // A preflight is to succeed where the request itself is answered (Fetch §4.8).
+            Err(Refusal::NotFound) if request.method == Method::Options && self.is_shared => {
+                Answer::Whole(Rc::clone(&self.options))
+            }
             Err(refusal) => Answer::Whole(self.refusal(refusal, clock, tally)),
         }
     }
@@ -210,7 +216,7 @@ impl Site {
             Plan::NotSatisfiable => {
                 let Content::Files(files) = &mut self.content else { unreachable!("it is a file's") };
                 let page = self.pages.page(Status(416), files, clock, tally);
-                let page = page.as_ref().map(|page| (page.content_type(), page.whole.share_body()));
+                let page = page.as_ref().map(|page| (page.content(), page.whole.share_body()));
                 Rc::new(found.not_satisfiable(&self.always, page))
             }
         }))

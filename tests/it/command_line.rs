@@ -93,6 +93,7 @@ fn a_bad_value_of_another_option_is_refused() {
         ("--index", ""),
         ("--index", "sub/index.html"),
         ("--index", ".."),
+        ("--index", ".index.html"),
         ("--status", ""),
         ("--status", "ok"),
         ("--status", "99"),
@@ -140,6 +141,11 @@ fn what_cannot_be_said_with_a_response_is_refused() {
     }
     check_usage(&["--error-page", "404=/a", "--error-page", "500,404=/b"], &["--error-page", "404"]);
     check_usage(&["--expires", "1h", "--cache-control", "max-age=3"], &["--cache-control", "'max-age=3'"]);
+    // RFC 9111 §5.2: the names of directives have no case.
+    check_usage(&["--expires=1h", "--cache-control", "public, MAX-AGE=3"], &["--cache-control", "MAX-AGE=3"]);
+    let own = "access-control-allow-origin: https://a";
+    check_usage(&["--cors", "--header", own], &["--cors"]);
+    check_usage(&["--cors", "--header-for", "*", own], &["--cors"]);
     for (glob, field) in [
         ("", "X: y"),
         ("a[", "X: y"),

@@ -86,6 +86,19 @@ fn what_is_served_is_listed_and_nothing_else() {
     assert_eq!(page.field("X-Content-Type-Options"), Some("nosniff"));
 }
 
+/// `--header-for` is for files; what is said with every success is said with a listing.
+#[test]
+fn a_listing_has_no_fields_of_files() {
+    let (tree, _outside) = tree();
+    let of_files = ["--header-for", "*", "Content-Disposition: attachment"];
+    let server = serve(tree.path(), &[&of_files[..], &["--header", "X-Own: 1"]].concat());
+    let fields = |target: &str| {
+        let response = server.connect().get(target).unwrap();
+        ["Content-Disposition", "X-Own"].map(|name| response.field(name).is_some())
+    };
+    assert_eq!((fields("/open/"), fields("/open/b.txt")), ([false, true], [true, true]));
+}
+
 #[test]
 fn an_index_comes_first_and_nothing_is_listed_unless_asked_for() {
     let (tree, _outside) = tree();

@@ -34,6 +34,22 @@ fn eventually(server: &Server, target: &str, is_wanted: impl Fn(&Response) -> bo
     }
 }
 
+/// RFC 9110 §8.4: a coding that a page has is said of it under another status, too.
+#[test]
+fn a_page_that_is_coded_says_so() {
+    let tree = tree();
+    let coded = ["--header-for", "404.html", "Content-Encoding: gzip"];
+    let pages = ["--error-page", "404,416=/404.html"];
+    let server = serve(tree.path(), &[&coded[..], &pages[..]].concat());
+    for (target, fields, status) in
+        [("/none", "", 404), ("/hello.txt", "Range: bytes=99-\r\n", 416), ("/404.html", "", 200)]
+    {
+        let response = server.connect().request("GET", target, fields).unwrap();
+        assert_eq!((response.status(), response.text()), (status, NOT_FOUND));
+        assert_eq!(response.fields("Content-Encoding"), ["gzip"], "{status}");
+    }
+}
+
 /// However many wait for it: a page that is sent from its file is open once.
 #[test]
 fn a_large_page_holds_one_descriptor_for_all() {

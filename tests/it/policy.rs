@@ -150,6 +150,9 @@ fn the_scripts_of_every_site_may_read_every_response() {
         ("PUT", "/", "", 405),
         ("OPTIONS", "/", "Origin: http://a\r\nAccess-Control-Request-Method: GET\r\n", 204),
         ("OPTIONS", "*", "", 204),
+        // A preflight whose own request is to be read, and be it a 404.
+        ("OPTIONS", "/none", "Origin: http://a\r\nAccess-Control-Request-Method: GET\r\n", 204),
+        ("OPTIONS", "/.hidden", "Origin: http://a\r\nAccess-Control-Request-Method: GET\r\n", 204),
         ("GET", "/%zz", "", 400),
     ] {
         let response = server.connect().request(method, target, fields).unwrap();
@@ -163,9 +166,15 @@ fn the_scripts_of_every_site_may_read_every_response() {
     malformed.send("GET / HTTP/1.1\r\n\r\n");
     assert_eq!(malformed.response().unwrap().field("Access-Control-Allow-Origin"), Some("*"));
     let fixed = Server::fixed(&["--cors"]);
-    assert_eq!(fixed.connect().get("/x").unwrap().field("Access-Control-Allow-Origin"), Some("*"));
+    let preflight = "Origin: http://a\r\nAccess-Control-Request-Method: PUT\r\n";
+    let response = fixed.connect().request("OPTIONS", "/x", preflight).unwrap();
+    assert_eq!(response.status(), 200);
+    for name in ["Origin", "Methods", "Headers"].map(|name| format!("Access-Control-Allow-{name}")) {
+        assert_eq!(response.field(&name), Some("*"), "{name}");
+    }
     let closed = serve(tree.path(), &[]);
     assert_eq!(closed.connect().get("/").unwrap().field("Access-Control-Allow-Origin"), None);
+    assert_eq!(closed.connect().request("OPTIONS", "/none", "").unwrap().status(), 404);
 }
 
 #[test]

@@ -284,17 +284,18 @@ fn a_sibling_that_is_not_fit_is_not_there() {
     let now = SystemTime::now();
     let at = |name: &str| tree.path().join(name);
     fs::write(outside.path().join("out.gz"), "outside").unwrap();
-    for name in ["older", "linked", "directory", "fifo", "within"] {
+    for name in ["older", "linked", "directory", "fifo", "empty", "within"] {
         write(&at(name), b"itself", now - Duration::from_secs(50));
     }
     write(&at("older.gz"), b"of an earlier state", now - Duration::from_secs(51));
     symlink(outside.path().join("out.gz"), at("linked.gz")).unwrap();
     fs::create_dir(at("directory.gz")).unwrap();
     rustix::fs::mkfifoat(rustix::fs::CWD, at("fifo.gz"), rustix::fs::Mode::from_raw_mode(0o644)).unwrap();
+    write(&at("empty.gz"), b"", now);
     write(&at("target.bin"), b"of within", now);
     symlink("target.bin", at("within.gz")).unwrap();
     let server = serve(tree.path(), &[]);
-    for name in ["older", "linked", "directory", "fifo"] {
+    for name in ["older", "linked", "directory", "fifo", "empty"] {
         let response = get(&server, &format!("/{name}"), "gzip");
         assert_eq!((response.text(), response.field("Vary")), ("itself", None), "{name}");
     }
