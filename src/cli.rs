@@ -312,7 +312,7 @@ fn interpret(typed: Typed, matches: &ArgMatches) -> Result<Settings, Failure> {
     }
     if let (true, Some(user)) = (typed.open, &typed.user) {
         return Err(Failure::usage(format!(
-            "--user '{user}' does not go with --open, whose browser would be root's (leave out one of the two)"
+            "--user '{user}' does not go with --open: the browser would run as root (leave out one of the two)"
         )));
     }
     Ok(Settings {

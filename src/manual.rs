@@ -44,7 +44,10 @@ const SECTIONS: [Section; 4] = [
                 "Sockets that systemd hands down are served besides what --listen names, or in place of its \
                  default.",
             ),
-            ("NO_COLOR", "No colour in this help. There is none either where it does not go to a terminal."),
+            (
+                "NO_COLOR",
+                "No colour in the output of --help. There is none either where it does not go to a terminal.",
+            ),
         ],
     },
     Section {

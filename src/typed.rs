@@ -42,11 +42,11 @@ pub(crate) struct Typed {
     #[arg(long, env = "TARED_HEADER", value_name = "NAME: VALUE", help_heading = "Responses")]
     pub(crate) header: Vec<String>,
 
-    /// Cache-Control of every successful response
+    /// Cache-Control of every successful response to GET or HEAD
     #[arg(long, env = "TARED_CACHE_CONTROL", value_name = "VALUE", help_heading = "Responses")]
     pub(crate) cache_control: Option<String>,
 
-    /// Expires, and max-age to match: after TIME, epoch (always expired) or max
+    /// Expires, and Cache-Control to match: after TIME, epoch (always expired) or max
     #[arg(long, env = "TARED_EXPIRES", value_name = "WHEN", help_heading = "Responses")]
     pub(crate) expires: Option<String>,
 
@@ -57,7 +57,7 @@ pub(crate) struct Typed {
     /// Field of the files that GLOB matches, by name or, with a slash in it, by
     /// path; repeatable, the last match wins
     ///
-    /// [env: TARED_HEADER_FOR=, one a line]
+    /// [env: TARED_HEADER_FOR, one a line]
     #[arg(long, num_args = 2, value_names = ["GLOB", "NAME: VALUE"], help_heading = "Responses")]
     pub(crate) header_for: Vec<String>,
 
