@@ -25,13 +25,14 @@ use crate::head::{Field, Status};
 use crate::log::Logging;
 use crate::log_file::Place;
 use crate::manual;
-use crate::mime::{Types, is_media_type, is_token};
+use crate::mime::Types;
 use crate::pages::Page;
 use crate::policy::{Expires, Glob, Policy};
 use crate::privilege::Named;
 use crate::proxies::Proxies;
 use crate::sandbox::Sandbox;
 use crate::typed::{self, Typed};
+use crate::value;
 
 /// What tared is asked to do.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -246,7 +247,7 @@ fn interpret(typed: Typed, matches: &ArgMatches) -> Result<Settings, Failure> {
     let mut own = policy.fields.iter().chain(policy.by_path.iter().map(|(_, field)| field));
     if typed.cors && own.any(|field| field.name.eq_ignore_ascii_case("Access-Control-Allow-Origin")) {
         return Err(Failure::usage(
-            "--cors lets every site read every response, and a field of yours says otherwise for some (leave out one of the two)".to_owned(),
+            "--cors lets every site read every response, and a field of yours says otherwise for some (leave out one of the two)",
         ));
     }
     let serve = if typed.fixed {
@@ -557,14 +558,11 @@ fn cache_control(text: String, expires: bool) -> Result<String, Failure> {
     let refuse = |cause: &str| {
         Failure::usage(format!("--cache-control '{text}': {cause} (try --cache-control no-cache)"))
     };
-    if text.trim().is_empty() {
-        return Err(refuse("this is no directive"));
+    if !value::is_cache_control(&text) {
+        return Err(refuse("these are no directives"));
     }
-    if text.contains(|c: char| c.is_control()) {
-        return Err(refuse("a field holds no control characters"));
-    }
-    let is_age = |directive: &str| directive.trim().to_ascii_lowercase().starts_with("max-age");
-    if expires && text.split(',').any(is_age) {
+    let is_age = |directive: &str| directive.to_ascii_lowercase().starts_with("max-age");
+    if expires && value::elements(&text, ',').any(is_age) {
         return Err(refuse("--expires says the age, too"));
     }
     Ok(text.trim().to_owned())
@@ -575,13 +573,16 @@ fn field(option: &str, text: &str, is_directory: bool) -> Result<Field, Failure>
     let refuse =
         |cause: &str| Failure::usage(format!("{option} '{text}': {cause} (try 'Cache-Control: no-store')"));
     let (name, value) = text.split_once(':').ok_or_else(|| refuse("there is no colon"))?;
-    if !is_token(name) {
+    if !value::is_token(name) {
         return Err(refuse("what stands before the colon is no field name"));
     }
     if text.contains(['\r', '\n']) {
         return Err(refuse("a field holds no line break"));
     }
     let value = value.trim_matches([' ', '\t']);
+    if name.eq_ignore_ascii_case("Content-Type") && !value::is_media_type(value) {
+        return Err(refuse("this is no media type"));
+    }
     if value.contains(|c: char| c.is_ascii_control() && c != '\t') {
         return Err(refuse("a field holds no control characters"));
     }
@@ -632,7 +633,7 @@ fn fixed(
         )));
     }
     if let Some(text) = &content_type
-        && !is_media_type(text)
+        && !value::is_media_type(text)
     {
         return Err(Failure::usage(format!(
             "--type '{}': this is no media type (try --type text/plain)",

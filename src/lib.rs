@@ -11,6 +11,7 @@
 //! - [`cli`]: what was typed → what it means
 //! - [`workers`]: one loop, or several that share nothing but the address
 //! - [`open`]: what is to be served → the site, opened
+//! - [`value`]: whether what is typed can stand in a field
 //! - [`address`]: where to listen, as it is typed
 //! - [`bind`]: address → listening sockets
 //! - [`inherited`]: listening sockets that were handed down
@@ -159,5 +160,6 @@ pub mod tally;
 pub mod target;
 mod typed;
 pub mod usage;
+pub mod value;
 pub mod verdict;
 pub mod workers;

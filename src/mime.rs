@@ -1,6 +1,7 @@
 //! Name → Content-Type, by its last extension; the table is the `mime_guess` crate's.
 
 use crate::failure::Failure;
+use crate::value;
 
 /// Content types: the operator's own, and the table's.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -27,13 +28,13 @@ impl Types {
             if extension.is_empty() || extension.contains(['.', '/', '\0']) {
                 return Err(refuse("what stands before the equals sign is no extension"));
             }
-            if !is_media_type(essence) {
+            if !value::is_media_type(essence) {
                 return Err(refuse("what stands behind the equals sign is no media type"));
             }
             Ok((extension.to_ascii_lowercase(), essence.to_owned()))
         };
         if let Some(text) = &default
-            && !is_media_type(text)
+            && !value::is_media_type(text)
         {
             return Err(Failure::usage(format!(
                 "--default-type '{text}': this is no media type (try --default-type text/plain)"
@@ -60,18 +61,6 @@ impl Types {
         };
         if essence.starts_with("text/") { format!("{essence}; charset=utf-8") } else { essence.to_owned() }
     }
-}
-
-/// `type "/" subtype`, with or without parameters (RFC 9110 §8.3.1).
-pub fn is_media_type(text: &str) -> bool {
-    let essence = text.split(';').next().unwrap_or_default().trim_end();
-    let Some((kind, subtype)) = essence.split_once('/') else { return false };
-    is_token(kind) && is_token(subtype) && !text.contains(|c: char| c.is_ascii_control())
-}
-
-/// RFC 9110 §5.6.2
-pub fn is_token(text: &str) -> bool {
-    !text.is_empty() && text.chars().all(|c| c.is_ascii_alphanumeric() || "!#$%&'*+-.^_`|~".contains(c))
 }
 
 fn extension(name: &[u8]) -> &[u8] {

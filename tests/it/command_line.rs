@@ -127,10 +127,10 @@ fn a_bad_value_of_another_option_is_refused() {
 #[test]
 fn what_cannot_be_said_with_a_response_is_refused() {
     for (option, values) in [
-        ("--cache-control", &["", " ", "a\r\nX: y", "a\u{1}"][..]),
+        ("--cache-control", &["", " ", "a\r\nX: y", "a\u{1}", "a b", "\"", "max-age="][..]),
         ("--expires", &["", "30", "-1s", "soon", "EPOCH", "1000000y"]),
-        ("--mime", &["", "md", "=a/b", "md=", "md=text", "a.b=a/b"]),
-        ("--default-type", &["", "text", "a/b\r\nX: y"]),
+        ("--mime", &["", "md", "=a/b", "md=", "md=text", "a.b=a/b", "md=a/b; x"]),
+        ("--default-type", &["", "text", "a/b\r\nX: y", "a/b; x=\""]),
         ("--error-page", &["", "404", "404=", "404=a.html", "200=/a", "600=/a", "404=/.git", "x=/a"]),
     ] {
         for value in values {
@@ -153,6 +153,8 @@ fn what_cannot_be_said_with_a_response_is_refused() {
         ("*.{css,js}", "X: y"),
         ("fonts/", "X: y"),
         ("*", "no colon"),
+        ("*", "Content-Type: text"),
+        ("*", "content-type:"),
         ("*", "ETag: x"),
         ("*", "Content-Length: 3"),
         ("*", "X: a\nY: b"),
