@@ -140,6 +140,8 @@ pub struct Conn<S> {
     is_input_ended: bool,
     /// The socket took nothing of what there is to send.
     is_blocked: bool,
+    /// A batch was longer than [`PROMPT_MAX`].
+    has_long: bool,
     /// Requests answered.
     answered: u64,
     /// Who has connected, if there is a log.
@@ -184,6 +186,7 @@ impl<S: Socket> Conn<S> {
             state: State::Head,
             is_input_ended: false,
             is_blocked: false,
+            has_long: false,
             answered: 0,
             peer: None,
         }
@@ -365,7 +368,7 @@ impl<S: Socket> Conn<S> {
                 shared.note(&slot.unread()[..head_len], true, mark, self.peer.as_deref());
             }
             // A response may still be on its way when a stray byte of the client comes: this one, or one before it.
-            let is_long = self.answered > 0 || shared.outbox.is_longer_since(mark, PROMPT_MAX);
+            let is_long = self.has_long || shared.outbox.is_longer_since(mark, PROMPT_MAX);
             let lingers = may_send_more || is_long;
             let answered = Answered { len, is_kept, lingers, asked, class };
             if is_from_file {
@@ -381,7 +384,9 @@ impl<S: Socket> Conn<S> {
         if shared.outbox.is_empty() {
             return Sent::All;
         }
+        let sent_before = shared.tally.bytes_sent;
         let sent = shared.outbox.send(&mut self.socket, &mut shared.tally);
+        self.has_long |= shared.tally.bytes_sent - sent_before > PROMPT_MAX || sent != Sent::All;
         if let (Pause::FromFile(mark, answered), Some(slot)) = (pause, &mut self.slot) {
             if sent == Sent::All || shared.outbox.is_begun_since(*mark) {
                 self.state = answered.finish(slot, &mut shared.tally);
@@ -919,8 +924,10 @@ mod tests {
         let tree = tree_with_big();
         let mut shared = directory(tree.path());
         let last = "GET / HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n";
-        let mut conn = Conn::new(Fake::new(&[GET_BIG, last.as_bytes()]));
-        assert_eq!(run(&mut conn, &mut shared), Next::Linger);
+        for (first, expected) in [(GET_BIG, Next::Linger), (GET_SMALL, Next::Close(Ending::ByServer))] {
+            let mut conn = Conn::new(Fake::new(&[first, last.as_bytes()]));
+            assert_eq!(run(&mut conn, &mut shared), expected);
+        }
     }
 
     /// A stray CRLF behind the request would be met with a reset while megabytes are on their way.
@@ -1046,6 +1053,7 @@ mod tests {
         assert!(conn.socket.output.taken.ends_with(&big[..50_000]), "cut where the file was cut");
     }
 
+    const GET_SMALL: &[u8] = b"GET /small.txt HTTP/1.1\r\nHost: a\r\n\r\n";
     const GET_BIG: &[u8] = b"GET /small.txt HTTP/1.1\r\nHost: a\r\n\r\nGET /big HTTP/1.1\r\nHost: a\r\n\r\n";
 
     fn tree_with_big() -> tempfile::TempDir {
