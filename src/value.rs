@@ -30,14 +30,13 @@ fn is_parameter(text: &str, needs_value: bool) -> bool {
 /// RFC 9110 §5.6.4
 fn is_quoted(text: &str) -> bool {
     let Some(inner) = text.strip_prefix('"').and_then(|text| text.strip_suffix('"')) else { return false };
-    let mut chars = inner.chars();
-    while let Some(c) = chars.next() {
-        let is_whole = if c == '\\' { chars.next().is_some() } else { c != '"' };
-        if !is_whole || (c.is_ascii_control() && c != '\t') {
-            return false;
-        }
-    }
-    true
+    let mut is_escaped = false;
+    let is_whole = inner.chars().all(|c| {
+        let is_bare = !std::mem::take(&mut is_escaped);
+        is_escaped = is_bare && c == '\\';
+        !(is_bare && c == '"') && (c == '\t' || !c.is_ascii_control())
+    });
+    is_whole && !is_escaped
 }
 
 /// What stands between separators that are outside of quoted strings, without the white space around it.
@@ -78,6 +77,7 @@ mod tests {
             "a/b; x=\"",
             "a/b; x=\"\\\"",
             "a/b; x=\"\u{1}\"",
+            "a/b; x=\"\\\n\"",
             "a/b; x=y z",
             "a/b\r\nX: y",
         ] {
@@ -92,7 +92,19 @@ mod tests {
         {
             assert!(is_cache_control(text), "{text}");
         }
-        for text in ["", ",", "\"", "no-store=\"", "a b", "max-age=", "=5", "a=\"b\"c", "a=\"\\\""] {
+        for text in [
+            "",
+            ",",
+            "\"",
+            "no-store=\"",
+            "a b",
+            "max-age=",
+            "=5",
+            "a=\"b\"c",
+            "a=\"\\\"",
+            "a=\"\\\r\"",
+            "a=\"\\\nX: y\"",
+        ] {
             assert!(!is_cache_control(text), "{text}");
         }
     }

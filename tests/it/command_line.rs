@@ -127,7 +127,7 @@ fn a_bad_value_of_another_option_is_refused() {
 #[test]
 fn what_cannot_be_said_with_a_response_is_refused() {
     for (option, values) in [
-        ("--cache-control", &["", " ", "a\r\nX: y", "a\u{1}", "a b", "\"", "max-age="][..]),
+        ("--cache-control", &["", " ", "a\r\nX: y", "a=\"\\\nX: y\"", "a\u{1}", "a b", "\"", "max-age="][..]),
         ("--expires", &["", "30", "-1s", "soon", "EPOCH", "1000000y"]),
         ("--mime", &["", "md", "=a/b", "md=", "md=text", "a.b=a/b", "md=a/b; x"]),
         ("--default-type", &["", "text", "a/b\r\nX: y", "a/b; x=\""]),
