@@ -51,7 +51,7 @@ impl Root {
         Ok(Self { dir, canonical: fs::canonicalize(path)?, reserve, has_openat2 })
     }
 
-    /// Opens the file or directory `path`, relative to the root, for reading and without blocking.
+    /// Opens the file or directory `path`, relative to the root or empty for the root itself, for reading and without blocking.
     ///
     /// # Errors
     /// `EXDEV` for what leads out of the root, and what open(2) says.
@@ -82,6 +82,8 @@ impl Root {
     }
 
     fn resolve(&self, path: &[u8], calls: &mut Calls) -> io::Result<File> {
+        // The kernel knows no path without a name (path_resolution(7)).
+        let path = if path.is_empty() { HERE.to_bytes() } else { path };
         let whole = CString::new(path)?;
         let mut open = || {
             if !self.has_openat2 {
@@ -114,7 +116,6 @@ impl Root {
             let target = fs::canonicalize(self.canonical.join(&inside).join(name)).ok()?;
             inside = target.strip_prefix(&self.canonical).ok()?.to_path_buf();
         }
-        let inside = if inside.as_os_str().is_empty() { Path::new(".") } else { &inside };
         self.resolve(inside.as_os_str().as_bytes(), calls).ok()
     }
 }

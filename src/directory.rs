@@ -195,8 +195,7 @@ impl Directories {
             Some(making) if making.turn == now => return Found::NotYet,
             Some(making) => making,
             None => {
-                let place = if path.is_empty() { b"." } else { path };
-                let dir = match root.file(place, &mut tally.calls) {
+                let dir = match root.file(path, &mut tally.calls) {
                     Ok(dir) => dir,
                     Err(error) => {
                         self.kept.remove(&name);
@@ -258,7 +257,7 @@ impl Directories {
     }
 
     fn keep(&mut self, made: Making, now: Instant) -> Rc<Representation> {
-        let (_, wish) = &made.name;
+        let wish = made.name.1;
         let mut defaults = vec![
             Field::new("Server", "tared"),
             Field::new("Content-Type", wish.format.content_type()),
@@ -379,7 +378,7 @@ impl Names {
         self.directories.len() + self.files.len() >= NAMES_MAX || self.bytes >= NAME_BYTES_MAX
     }
 
-    /// Reads on by one buffer. What begins with a dot is not served.
+    /// Reads on by one buffer. What begins with a dot is not listed.
     fn read(&mut self, tally: &mut Tally) -> io::Result<()> {
         let mut buffer = [MaybeUninit::uninit(); STEP_BYTES];
         let mut names = RawDir::new(&self.dir, &mut buffer);
@@ -542,7 +541,7 @@ mod tests {
         let mut directories = Directories::new(Policy::default(), Keeping::default(), clock.now());
         assert!(matches!(listing(&mut directories, &root, &mut clock, WISH), Found::Listing(_)));
         let other = Wish { key: Key::Size, ..WISH };
-        let opened = root.file(b".", &mut Tally::default().calls).unwrap();
+        let opened = root.file(b"", &mut Tally::default().calls).unwrap();
         directories.making = Some(Making::begin((Box::default(), other), opened, clock.now()));
         assert!(directories.is_resting(b"", || other, clock.now()));
         assert!(!directories.is_resting(b"", || WISH, clock.now()), "it is kept");
@@ -556,7 +555,7 @@ mod tests {
     fn what_nobody_waits_for_is_dropped() {
         let (_tree, root, mut clock) = site(3);
         let mut directories = Directories::new(Policy::default(), Keeping::default(), clock.now());
-        let opened = root.file(b".", &mut Tally::default().calls).unwrap();
+        let opened = root.file(b"", &mut Tally::default().calls).unwrap();
         directories.making = Some(Making::begin((Box::default(), WISH), opened, clock.now()));
         directories.sweep(clock.now());
         assert!(directories.making.is_some(), "somebody asked in this turn");
@@ -575,7 +574,7 @@ mod tests {
         }
         let root = Root::open(dir.path()).unwrap();
         let (mut tally, now) = (Tally::default(), Instant::now());
-        let opened = root.file(b".", &mut tally.calls).unwrap();
+        let opened = root.file(b"", &mut tally.calls).unwrap();
         let mut making = Making::begin((Box::default(), Wish::of(None, b"")), opened, now);
         change(&mut making);
         let is_made = (0..100).any(|_| making.step(&root, &mut tally).unwrap());
@@ -589,7 +588,7 @@ mod tests {
         for is_cut in [true, false] {
             let (_tree, root, mut clock) = site(3);
             let mut directories = Directories::new(Policy::default(), Keeping::default(), clock.now());
-            let opened = root.file(b".", &mut Tally::default().calls).unwrap();
+            let opened = root.file(b"", &mut Tally::default().calls).unwrap();
             let making = Making::begin((Box::default(), WISH), opened, clock.now());
             directories.making = Some(Making { is_cut, ..making });
             let found = listing(&mut directories, &root, &mut clock, WISH);
