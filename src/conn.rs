@@ -285,6 +285,7 @@ impl<S: Socket> Conn<S> {
                     was_cut = true;
                     continue;
                 }
+                // If it has begun, it is the tail that is looked at next.
                 Sent::Cut => {
                     self.state = State::Closing { linger: true };
                     continue;

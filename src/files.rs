@@ -296,9 +296,9 @@ impl Files {
         self.open_regular(path, calls).map(|(file, metadata)| (path.to_vec(), file, metadata))
     }
 
-    /// The siblings of the file called `name` that are not older than it nor empty, and whether these are all: one that
-    /// cannot be opened for want of descriptors or memory may well be there in a moment. A file that is said
-    /// to have a coding by itself has none.
+    /// The siblings of the file called `name` that are neither older than it nor empty, and whether these are
+    /// all: one that cannot be opened for want of descriptors or memory may well be there in a moment. A file
+    /// that is said to have a coding by itself has none.
     fn siblings(&self, name: &[u8], identity: &Identity, calls: &mut Calls) -> (Vec<Sibling>, bool) {
         let mut siblings = Vec::new();
         let mut is_all = true;

@@ -99,9 +99,10 @@
 //!   wheel only says when to look.
 //!
 //! # Absent on purpose
-//! No clock outside [`clock`] and [`usage`] (but for the last wait of [`log`]), no `unsafe` outside `sys`, no thread that shares anything with
-//! another on the request path (but for `--max-requests`, one number), no logging on the request path unless
-//! `--log` asks for it (then a line in memory for each answer, and one write for each turn), no cached absence, no TLS, no HTTP/2, no proxying, no uploads.
+//! No clock outside [`clock`] and [`usage`] (but for the last wait of [`log`]), no `unsafe` outside `sys`, no
+//! thread that shares anything with another on the request path (but for `--max-requests`, one number), no
+//! logging on the request path unless `--log` asks for it (then a line in memory for each answer, and one
+//! write for each turn), no cached absence, no TLS, no HTTP/2, no proxying, no uploads.
 
 pub mod accept;
 pub mod address;

@@ -87,8 +87,8 @@ impl Site {
             content,
             refusals: Refusals::new(policy.always(), is_spa),
             always: policy.always(),
-            // RFC 9110 §9.3.7
             is_shared: policy.is_shared,
+            // RFC 9110 §9.3.7
             options: Rc::new(Response::new(Status(204), &policy.options(), Body::None)),
             pages,
             is_spa,
