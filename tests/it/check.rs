@@ -10,10 +10,15 @@ use crate::server::{PATIENCE, Server, command, run, temporary};
 /// It serves nothing, so what would be served does not belong beside it.
 #[test]
 fn what_would_be_served_is_refused_beside_it() {
-    for args in [&["."][..], &["--fixed"], &["--listen", "127.0.0.1:0"], &["--list"]] {
+    for (args, name) in [
+        (&["."][..], "DIR"),
+        (&["--fixed"], "--fixed"),
+        (&["--listen", "127.0.0.1:0"], "--listen"),
+        (&["--max-connections", "9"], "--max-connections"),
+    ] {
         let mut command = command();
         command.args(["--check", "http://127.0.0.1:1/"]).args(args);
-        check_refusal(&mut command, USAGE, &["--check", args[0].trim_start_matches('.')]);
+        check_refusal(&mut command, USAGE, &["--check", &format!("{name} does not go")]);
     }
 }
 

@@ -4,7 +4,7 @@ use std::fs;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use crate::client::Response;
+use crate::client::{Client, Response};
 use crate::server::{PATIENCE, Server, command, run, temporary};
 
 const NOT_FOUND: &str = "<h1>Gone fishing</h1>";
@@ -60,7 +60,7 @@ fn a_large_page_holds_one_descriptor_for_all() {
     let before = descriptors();
     let clients: Vec<_> = (0..20)
         .map(|_| {
-            let mut client = server.connect();
+            let mut client = Client::connect_narrow(server.address);
             client.send("GET /hello.txt HTTP/1.1\r\nHost: a\r\nRange: bytes=99-\r\n\r\n");
             // The head has come, the body cannot yet: it is more than sockets hold.
             client.stream().peek(&mut [0; 16]).unwrap();
